@@ -5,12 +5,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, MARK_FILE, OWN_DIRECTORY
+from pocketmq.model.batch import Destination
+from pocketmq.model.errors import StoreDamaged
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from tests.kit.rows import batch
+from tests.kit.store_language import STORE_HOST, put_row
 from tests.sim.disk_image import File, Image
 from tests.sim.loop import SeededLoop
 from tests.sim.replica_node import Node
-from tests.sim.replica_pair import QUEUES, ReplicaPair, pulled
+from tests.sim.replica_pair import QUEUES, ReplicaPair, log_file, pulled
 from tests.sim.replica_walk import walk
 from tests.sim.seeded_store import STORE, tell_seeded
 
@@ -26,13 +30,8 @@ def test_seeded_walks_lose_nothing_and_end_equal(part: int) -> None:
     for seed in range(part * WALKS, (part + 1) * WALKS):
         walk(seed, counts, flush="async" if part == PARTS - 1 else "sync")
     assert counts["acknowledged"] > WALKS
-    assert counts["promotions"] > WALKS // 2
-    assert min(counts["kills"], counts["power cuts"], counts["fences"]) > WALKS // 4
-
-
-@pytest.mark.parametrize("seed", [90_000_389])  # Died while it closed its store.
-def test_long_walks_that_once_failed(seed: int) -> None:
-    walk(seed, Counter(), steps=140)
+    assert counts["promotions"] > WALKS // 4
+    assert min(counts["kills"], counts["power cuts"], counts["fences"]) > 0
 
 
 def story(
@@ -173,6 +172,77 @@ def test_damage_in_the_oldest_file_is_noticed_and_loses_nothing(name: str, seed:
         assert pair.counts["damages noticed"] > 0
 
     story(tell, seed)
+
+
+def test_a_cut_keeps_every_record_that_both_brokers_have() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await sent(pair, "a", 0, 60)
+        confirmed = a.store.appended
+        pair.network.stall("a", "b")
+        await pair.loop.pause(25)
+        await sent(pair, "a", 100, 30)
+        pair.die(a)
+        await pair.look()
+        await pair.ask(b, pair.promoted(b))
+        await sent(pair, "b", 200, 2)
+        pair.network.heal()
+        await pair.restart()
+        await pair.until(lambda: a.is_up and a.roles.role == FENCED, "it is fenced")
+        await pair.ask(a, pair.demoted(a, is_forced=False))
+        ends = list[int]()
+        cut = a._cut
+
+        def noted(end: int) -> None:
+            ends.append(end)
+            cut(end)
+
+        assert a._link is not None
+        a._link._cut = noted
+        await pair.settle()
+        await pair.compare()
+        assert ends == [confirmed]
+
+    for seed in range(3):
+        story(tell, seed)
+
+
+def test_a_leader_that_lost_its_end_leads_no_longer_once_its_follower_is_there() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        await sent(pair, "a", 0, 3)
+        await pair.loop.pause(12)
+        end = a.store.appended
+        mark = a.disk.image.find(STORE / OWN_DIRECTORY / MARK_FILE)
+        assert isinstance(mark, File)
+        synced = mark.durable
+        await sent(pair, "a", 10, 3)
+        await pair.loop.pause(1)
+        assert pair.counts["acknowledged"] == 6
+        image = a.disk.image.copy()
+        old = image.find(STORE / OWN_DIRECTORY / MARK_FILE)
+        assert isinstance(old, File)
+        old.durable = old.seen = synced
+        file = log_file(image, f"{0:020}")
+        file.durable = file.seen = file.durable[:end] + bytes(len(file.durable) - end)
+        a.die(image)
+        await pair.look()
+        await pair.restart()
+        assert a.store.appended == end
+        assert a.store.damage is None
+        await pair.until(lambda: a.store.damage is not None, "its follower tells what is lost")
+        assert b.store.appended > end
+        await pair.until(lambda: "promote it" in b.roles.status().trouble, "it is refused")
+        with pytest.raises(StoreDamaged):
+            await a.store.writing.put([(Destination(*QUEUES[0], STORE_HOST), batch(put_row(b"x")))])
+        await pair.settle()
+        await pair.compare()
+        assert b.roles.role == LEADER
+
+    for seed in range(3):
+        story(tell, seed)
 
 
 async def shown(node: Node) -> int:

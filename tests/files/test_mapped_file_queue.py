@@ -1,13 +1,16 @@
 """Files in a row: one address space, and a start that names what does not belong to it."""
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from pocketmq.files.mapped_file import MappedFile
 from pocketmq.files.mapped_file_queue import MappedFileQueue
 from pocketmq.model.errors import DiskFull, NotAStore, StoreGap, WrongFileSize
+from tests.sim.disk import SimDisk
 from tests.sim.quick_disk import QuickDisk, full_disk
 
 SIZE = 100
@@ -164,6 +167,26 @@ def test_a_file_that_finds_no_room_leaves_the_row_as_it_was(row: Row) -> None:
     assert (bases(row.queue), row.names) == ([0], ["0"])
     row.queue.make_file(100)
     assert bases(row.queue) == [0, 100]
+
+
+@pytest.mark.parametrize("call", ["mkdir", "create", "allocate"])
+def test_a_directory_made_before_the_disk_was_full_is_durable_with_the_file_made_later(
+    call: str,
+) -> None:
+    for seed in range(12):
+        disk = SimDisk(seed=seed)
+        directory = Path("/queues/orders/0")
+        disk.make_directory(directory.parent.parent)
+        queue = MappedFileQueue(disk, directory, SIZE, "its size", is_view=True)
+        disk.fail(call, errno.ENOSPC, at=2 if call == "mkdir" else 1)
+        with pytest.raises(DiskFull):
+            queue.make_file(0).allocate(SIZE)
+        for file in queue.files:
+            file.remove()
+        queue.files.clear()
+        queue.make_file(0).sync()
+        left = SimDisk(disk.image.cut(Random(seed)))
+        assert left.exists(directory / f"{0:020d}")
 
 
 def test_a_file_made_elsewhere_must_follow_the_last_one(row: Row) -> None:

@@ -165,3 +165,18 @@ def test_a_new_version_takes_its_name_when_its_bytes_are_durable(table: Table) -
     assert table.versions["topics.json"] == b"one."
     table.write("two.")
     assert table.disk.calls["sync_directory"][-1] == (table.path.parent,)
+
+
+def test_a_write_that_ends_after_the_store_is_told_by_the_watch_of_its_begin(
+    tmp_path: Path,
+) -> None:
+    disk, ends = QuickDisk(), list[BaseException | None]()
+    file, late = TableFile(disk, tmp_path / "topics.json"), ValueError("no follower")
+    disk.tables.begin(lambda path, changed: None, lambda path, then: then(late))
+    file.write(b"{}")
+    disk.tables.end()
+    file.when_copied(ends.append)
+    assert ends == [late]
+    file.write(b"{}")
+    file.when_copied(ends.append)
+    assert ends == [late, None]

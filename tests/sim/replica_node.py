@@ -21,6 +21,7 @@ from typing import Any, Final
 from pocketmq.app.following import leader_of
 from pocketmq.config.port_sections import ReplicationSection
 from pocketmq.config.sections import Config
+from pocketmq.model.errors import DiskFull
 from pocketmq.model.replication import FOLLOWER
 from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.follower_port import FollowerPort
@@ -38,6 +39,7 @@ from pocketmq.store.tables.terms import Fence, TermTable
 from tests.kit.store_language import small_settings
 from tests.sim.disk import SimDisk
 from tests.sim.disk_image import Image
+from tests.sim.loop import LoopClock
 from tests.sim.network import NODE, Network
 from tests.sim.seeded_store import STORE, in_order
 
@@ -69,6 +71,8 @@ class Node:
         self.name = name
         self.loop = network.loop
         self.disk = SimDisk(seed=self.loop.random.getrandbits(32))
+        self.clock = LoopClock(self.loop)
+        """Its own clock, which may be set."""
         self.is_dead = False
         self.is_up = False
         self.role = ""
@@ -77,7 +81,7 @@ class Node:
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._network = network
         self._config = Config(replication=ReplicationSection(leader=leader))
-        self._settings = small_settings(STORE, **settings)
+        self.settings = small_settings(STORE, **settings)
         self._leads = leads
         self._fenced = fenced
         self._asked = asyncio.Event()
@@ -110,6 +114,9 @@ class Node:
     def check(self) -> None:
         """Raises the error with which the process ended, or its store failed."""
         if self._process is not None and self._process.done() and not self.is_dead:
+            if isinstance(self._process.exception(), DiskFull):  # It could not start.
+                self.die(self.state_after(cut=False))
+                return
             self._process.result()
             raise AssertionError(f"the process of {self.name} ended")
         if self.is_up and self.store.failure.done() and not self.is_dead:
@@ -121,15 +128,15 @@ class Node:
         self.terms.load()
         self._identity.load()
         leader = leader_of(self._config, self.terms)
-        settings = replace(self._settings, leader=leader)
+        settings = replace(self.settings, leader=leader)
         cut_at, self._cut_at = self._cut_at, -1
         if leader and cut_at >= 0:
             await asyncio.to_thread(cut_log, settings, disk, cut_at)
-        self.store = store = await open_store(settings, self.loop.clock, disk)
+        self.store = store = await open_store(settings, self.clock, disk)
         in_order(store)
         self.starts += 1
         self.leader = Leader(store, LAG_BYTES_MAX, InSync(settings.in_sync_replicas))
-        self._runner = Runner(self.loop.clock)
+        self._runner = Runner(self.clock)
         self._link = self._link_to(leader) if leader else None
         if self._link is None:
             self.leader.tables.begin()
@@ -138,7 +145,7 @@ class Node:
             self._runner.run(self._link.step)
         link, own = None, self._link
         if own is not None:
-            link = Link(own.state, own.finish, own.end, own.cut)
+            link = Link(own.state, own.finish, own.end, own.start, own.cut)
         self.roles = Roles(store, self.terms, self.leader, self._asked.set, link)
         self._port = FollowerPort()
         network.listen(self.name, self._port.connection)

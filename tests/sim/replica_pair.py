@@ -24,6 +24,7 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.tables.copied_files import COPIED
 from pocketmq.store.tables.terms import Fence
 from tests.faults.history import Code, Queue, body_of, code_of
@@ -32,7 +33,7 @@ from tests.kit.rows import batch
 from tests.kit.store_language import STORE_HOST, put_row
 from tests.kit.two_stores import log_bytes
 from tests.sim.disk import SimDisk
-from tests.sim.disk_image import File
+from tests.sim.disk_image import File, Image
 from tests.sim.loop import SeededLoop
 from tests.sim.network import NODE, Network
 from tests.sim.replica_node import Node
@@ -156,8 +157,10 @@ class ReplicaPair:
         node.die(node.state_after(cut=cut))
 
     async def restart(self) -> None:
+        await self.look()
         for node in self.nodes.values():
             if node.is_dead:
+                node.disk.capacity_bytes = None
                 node.start()
                 await self.until(lambda: node.is_up or node.is_dead, "start")  # noqa: B023
 
@@ -173,17 +176,37 @@ class ReplicaPair:
         if len(names) < 3:  # The last but one may end with a record that a power cut tore.
             return
         image = node.disk.image.cut(self.random)
-        file = image.find(directory / names[0])
-        assert isinstance(file, File)
-        content = bytearray(file.durable)
-        at = self.random.choice([at for at, byte in enumerate(content) if byte == ord("x")])
+        content = bytearray(log_file(image, names[0]).durable)
+        # Above the mark it would be a torn end, of which the other one may not know if it died too.
+        below = _marked(node, image)
+        places = [at for at, byte in enumerate(content[:below]) if byte == ord("x")]
+        if not places:
+            return
+        at = self.random.choice(places)
         if self.random.random() < 0.5:
             self.counts["bits flipped"] += 1
             content[at] ^= 1 << self.random.randrange(8)
         else:
             self.counts["files truncated"] += 1
             content[at:] = bytes(len(content) - at)
-        file.durable = file.seen = bytes(content)
+        self._replace(node, image, names[0], bytes(content))
+
+    def lose_end(self, node: Node) -> None:
+        """Zeros the end of a dead node's log, which may be above the mark on its disk."""
+        directory = STORE / COMMIT_LOG_DIRECTORY
+        names = node.disk.names(directory) if node.disk.exists(directory) else []
+        if not names:
+            return
+        image = node.disk.image.cut(self.random)
+        content = bytearray(log_file(image, names[-1]).durable)
+        at = self.random.randint(0, len(content.rstrip(b"\0")))
+        content[at:] = bytes(len(content) - at)
+        self.counts["ends lost"] += 1
+        self._replace(node, image, names[-1], bytes(content))
+
+    def _replace(self, node: Node, image: Image, name: str, content: bytes) -> None:
+        file = log_file(image, name)
+        file.durable = file.seen = content
         node.disk = SimDisk(image, seed=self.random.getrandbits(32))
         self._lacking.add(node.name)
 
@@ -228,7 +251,7 @@ class ReplicaPair:
         """Heals everything: one node leads in the end, the other one follows and has everything."""
         self.network.heal()
         for node in self.nodes.values():
-            node.disk.hook = None
+            node.disk.hook = node.disk.capacity_bytes = None
         await self.restart()
         until = self.loop.time() + SETTLE_S
         while not self.is_settled():
@@ -317,6 +340,21 @@ class ReplicaPair:
             }
         found = faults_of(self.history)
         assert not found, "\n".join(found)
+
+
+def _marked(node: Node, image: Image) -> int:
+    """Returns the end of the log that a start expects."""
+    parts = StoreComponents(node.settings, SimDisk(image))
+    parts.checkpoint.load()
+    parts.mark.open()
+    return parts.mark.valid_upto(parts.checkpoint.content) or 0
+
+
+def log_file(image: Image, name: str) -> File:
+    """Returns a file of the commit log."""
+    file = image.find(STORE / COMMIT_LOG_DIRECTORY / name)
+    assert isinstance(file, File)
+    return file
 
 
 async def pulled(store: MessageStore, queue: Queue, begin: int) -> list[StoredMessage]:

@@ -1,4 +1,4 @@
-"""Walks of a leader and its follower: sends, reads, cuts, stalls, deaths, promotions, fences.
+"""Walks of a leader and its follower: faults of network, disks, clocks and operators.
 
     walk(7, Counter())         the same seed, the same walk
 
@@ -13,16 +13,18 @@ from pocketmq.model.errors import BrokerError, MessageDamaged
 from pocketmq.model.replication import FENCED, FOLLOWER
 from tests.faults.history import code_of
 from tests.faults.replicas import Place, Seen
+from tests.sim.clock import START_MS
 from tests.sim.loop import SeededLoop
 from tests.sim.replica_node import Node
 from tests.sim.replica_pair import CUT_SHARE, QUEUES, ReplicaPair, pulled
-from tests.sim.seeded_store import tell_seeded
+from tests.sim.seeded_store import STORE, tell_seeded
 
+HOUR_MS: Final = 3_600_000
 STEPS: Final = (
     *("send",) * 14, *("read",) * 4, *("rest",) * 14, *("commit",) * 2, *("create",) * 2,
     *("cut",) * 2, "stall", *("heal",) * 6, "slow", "wait", *("kill",) * 2, *("arm",) * 2,
     "both", *("restart",) * 8, *("promote",) * 2, *("demote",) * 6, "hand_over", "stop", "wipe",
-    *("damage",) * 3,
+    *("damage",) * 3, "lose_end", *("jump",) * 3, *("fill",) * 2, *("room",) * 4,
 )  # fmt: skip
 
 
@@ -148,6 +150,25 @@ class ReplicaWalk(ReplicaPair):
         for node in self.nodes.values():
             if node.is_dead and not self._lacking:
                 self.damage(node)
+
+    async def step_lose_end(self) -> None:
+        for node in self.nodes.values():
+            if node.is_dead and node.role == FOLLOWER and not self._lacking:
+                self.lose_end(node)
+
+    async def step_jump(self) -> None:
+        node = self.random.choice([*self.nodes.values()])
+        node.clock.wall = START_MS + self.random.choice((-HOUR_MS, 0, HOUR_MS))
+
+    async def step_fill(self) -> None:
+        for node in self.up[:1] if self.random.random() < 0.5 else self.up[1:]:
+            self.counts[f"disk full: {node.roles.role}"] += 1
+            used, _ = node.disk.space(STORE)
+            node.disk.capacity_bytes = used + self.random.choice((0, 4_096, 20_000))
+
+    async def step_room(self) -> None:
+        for node in self.nodes.values():
+            node.disk.capacity_bytes = None
 
     async def step_promote(self) -> None:
         for node in self.up:

@@ -219,7 +219,7 @@ def link_of(following: FollowerLink | None) -> Link | None:
     """Returns what a change of the role needs of the connection to the leader."""
     if following is None:
         return None
-    return Link(following.state, following.finish, following.end, following.cut)
+    return Link(following.state, following.finish, following.end, following.start, following.cut)
 
 
 def leader_of(store: MessageStore, config: Config) -> Leader:

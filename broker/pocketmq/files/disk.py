@@ -20,7 +20,7 @@ import mmap
 import os
 import resource
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -192,7 +192,11 @@ class Disk:
         if self.is_directory(directory):
             return []
         above = self.add_directory(directory.parent)
-        self.trouble.with_room(lambda: self._make(directory))
+        try:
+            self.trouble.with_room(lambda: self._make(directory))
+        except BaseException:
+            self.sync_directories(above)
+            raise
         return [*above, directory.parent]
 
     def _make(self, directory: Path) -> None:
@@ -203,6 +207,11 @@ class Disk:
     def sync_directory(self, directory: Path) -> None:
         """Makes the names in a directory durable."""
         self._sync_directory(directory, os.fsync)
+
+    def sync_directories(self, directories: Iterable[Path]) -> None:
+        """Makes the names in directories durable; blocks."""
+        for directory in directories:
+            self.sync_directory(directory)
 
     def _sync_directory(self, directory: Path, call: Callable[[int], None]) -> None:
         self.trouble.check()

@@ -367,11 +367,15 @@ class MappedFile:
         self._disk.close(descriptor)
 
     def remove(self) -> None:
-        """Unlinks the file, and closes it once no caller holds it."""
+        """Unlinks the file, and closes it once no caller holds it.
+
+        Directories that were made for it become durable: the next file there finds them.
+        """
         try:
             self.close()
         finally:
             self._disk.unlink(self.path)
+            self._disk.sync_directories(self.unsynced_names[:-1])
 
 
 def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:

@@ -166,7 +166,11 @@ class MappedFileQueue:
         """
         names = self._disk.add_directory(self.directory)
         path = self.directory / offset_file_name(base)
-        descriptor = self._disk.make_sparse_file(path, self.file_size, is_named=False)
+        try:
+            descriptor = self._disk.make_sparse_file(path, self.file_size, is_named=False)
+        except BaseException:
+            self._disk.sync_directories(names)  # The next try finds them, and counts none as new.
+            raise
         file = self._file(path, base).adopt(descriptor)
         file.unsynced_names = [*names, self.directory]
         self.files.append(file)

@@ -16,7 +16,7 @@ from pathlib import Path
 from pocketmq.files.disk import DRAFT_SUFFIX as DRAFT_SUFFIX
 from pocketmq.files.disk import Disk
 from pocketmq.files.enclosure import FILE_MODE, PRIVATE_MODE
-from pocketmq.files.table_watch import Then
+from pocketmq.files.table_watch import Copied, Then
 from pocketmq.format.json_text import Content, first_sound
 from pocketmq.format.names import BACKUP_SUFFIX
 from pocketmq.model.errors import DiskFull
@@ -28,7 +28,7 @@ class TableFile:
     is_private   whether only the broker's user can read the table, and no older version is kept
     """
 
-    __slots__ = ("_disk", "_is_private", "_is_sound", "path")
+    __slots__ = ("_copied", "_disk", "_is_private", "_is_sound", "path")
 
     def __init__(self, disk: Disk, path: Path, *, is_private: bool = False) -> None:
         self._disk = disk
@@ -36,6 +36,8 @@ class TableFile:
         self.path = path
         self._is_sound = False
         """Whether this object read or wrote the current version."""
+        self._copied: Copied | None = None
+        """Who knows when followers have the last version: a write may end after the store."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
         """Returns the parsed current version, else the parsed previous version; None without files.
@@ -72,6 +74,7 @@ class TableFile:
                  version, or the new one if only a later sync failed
         """
         self._disk.make_directory(self.path.parent)
+        self._copied = self._disk.tables.copied
         try:
             self._replace(content)
         except DiskFull:
@@ -90,7 +93,7 @@ class TableFile:
 
     def when_copied(self, then: Then) -> None:
         """Calls `then` with None once enough followers have the table as it was written last."""
-        self._disk.tables.copied(self.path, then)
+        (self._copied or self._disk.tables.copied)(self.path, then)
 
     def _replace(self, content: bytes) -> None:
         draft = self.path.with_name(self.path.name + DRAFT_SUFFIX)

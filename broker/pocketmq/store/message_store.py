@@ -321,6 +321,15 @@ class MessageStore:
         """Damage because of which the store refuses sends, and serves only valid records."""
         return self._start.recovery.damage
 
+    def refuse_damaged(self, damage: StoreDamaged) -> None:
+        """Refuses messages until the store closes, for damage that another broker has noticed."""
+        logger.error("log.damaged", extra={
+            "path": damage.path, "physical_offset": damage.begin,
+            "bytes": damage.end - damage.begin, "reason": damage.why,
+        })  # fmt: skip
+        self._start.recovery.damage = damage
+        self.writing.refuse_for_good(damage)
+
     @property
     def made_here(self) -> bool:
         """Whether PocketMQ created the store."""

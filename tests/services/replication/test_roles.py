@@ -66,7 +66,13 @@ class Broker:
 
         self.terms.follow(state[0])
         self.roles = self._roles(
-            Link(lambda: state, finish, end, lambda: self.events.append("cut"))
+            Link(
+                lambda: state,
+                finish,
+                end,
+                lambda: self.events.append("link begun"),
+                lambda: self.events.append("cut"),
+            )
         )
         return self.roles
 
@@ -169,8 +175,17 @@ async def test_a_full_disk_promotes_nobody(broker: Broker) -> None:
     broker.disk.fail("write", errno.ENOSPC)
     with pytest.raises(DiskFull):
         await roles.promote(is_forced=False)
-    assert broker.events == ["link finished", "link ended"]
+    assert broker.events == ["link finished", "link ended", "link begun"]
     assert broker.terms.role == FOLLOWER
+
+
+async def test_a_full_disk_leaves_a_follower_with_its_leader(broker: Broker) -> None:
+    roles = broker.follows(ALONE)
+    broker.disk.fail("write", errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        await roles.follow("c:1", is_forced=True)
+    assert broker.events == ["link ended", "link begun"]
+    assert broker.terms.leader == ALONE[0]
 
 
 async def test_a_leader_hands_over_once_a_follower_has_all(broker: Broker) -> None:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY, OWN_DIRECTORY
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, OWN_DIRECTORY
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.recovery.cut import DIVERGED_DIRECTORY, cut_log, set_aside
 from tests.kit.store_language import queue_bodies, small_settings, store_at
@@ -105,3 +105,15 @@ async def test_a_log_that_is_cut_to_nothing_begins_anywhere_again(tmp_path: Path
         assert (store.store.damage, store.store.appended) == (None, 0)
         assert (await store.send("orders", "new")).queue_offset == 0
         assert await store.found("orders", "k") == []
+
+
+async def test_queues_of_a_log_that_was_cut_whole_do_not_return_after_a_power_cut() -> None:
+    directory = Path("/store")
+    disk = SimDisk()
+    await filled(directory, disk)
+    disk.sync_all(directory)
+    cut_log(small_settings(directory), disk, 0)
+    for seed in range(8):
+        left = SimDisk(disk.image.cut(Random(seed)))
+        queue = directory / CONSUME_QUEUE_DIRECTORY / "orders" / "0"
+        assert not left.exists(queue) or left.names(queue) == []

@@ -34,7 +34,7 @@ from pocketmq.services.replication.protocol import HEARTBEAT_MS, SILENCE_MAX_MS
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.services.replication.table_record import RecordRefused, TableRecord
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.log_proofs import Proof, last_proof, many_proofs
+from pocketmq.store.read.log_proofs import Proof, last_proof, many_proofs, proofs_between
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Term, TermTable
 
@@ -76,8 +76,9 @@ class FollowerLink:
     """
 
     __slots__ = (
-        "_cut", "_dial", "_end_seen", "_heard_ms", "_identity", "_is_diverged", "_kept_from",
-        "_noted", "_store", "_tables", "_task", "_terms", "is_connected", "stats", "trouble",
+        "_confirmed", "_cut", "_dial", "_end_seen", "_heard_ms", "_identity", "_kept_from",
+        "_named", "_noted", "_store", "_tables", "_task", "_terms", "is_connected", "stats",
+        "trouble",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +101,10 @@ class FollowerLink:
         store.views.is_copy, store.views.is_deferred = True, self._is_far_behind
         self._end_seen = self._kept_from = 0
         self._heard_ms = store.clock.monotonic_ms()
-        self._is_diverged = False
+        self._named: tuple[Proof, ...] = ()
+        """Records for the next hello, as the leader does not have the last one."""
+        self._confirmed = 0
+        """Confirmed end for the next hello, once it is known where the logs differ."""
         self._noted = asyncio.Event()
         """Set by each table record on the disk, and by each piece of the log."""
         self.is_connected = False
@@ -205,14 +209,15 @@ class FollowerLink:
         """
         async with asyncio.timeout(DIAL_S):
             answer, rest = await self._greet(reader, writer)
-        self._is_diverged = False
         store, copy = self._store, self._store.copy
         assert copy is not None
         is_begun, end = bool(store.appended), store.log.appended
         if is_begun and answer.begin < end:
             is_none_common = answer.begin == answer.min_offset
+            self._look_closer(answer.begin, is_none_common=is_none_common)
             self._cut(store.log.min_offset if is_none_common else answer.begin)
             return True
+        self._named, self._confirmed = (), 0
         is_next = answer.begin == end if is_begun else not answer.begin % store.log.file_size_bytes
         if not is_next:
             raise LeaderBroken(f"the leader begins at {answer.begin}, this log ends at {end}")
@@ -231,6 +236,22 @@ class FollowerLink:
         report = self._report(writer, lambda end: encode_report(end, self._tables.seq))
         await self._copy(stream, reader, rest, report)
         return False
+
+    def _look_closer(self, common: int, *, is_none_common: bool) -> None:
+        """Asks again before the log is cut, unless the last hello left no question.
+
+        A cut must not remove what both have: a promotion may come before it is copied again.
+        Errors   LeaderBroken: the next hello asks
+        """
+        store, named = self._store, self._named
+        if not is_none_common:
+            other = min([one.begin for one in named if one.begin >= common], default=common)
+            self._named = proofs_between(store.log, common, other) or named
+        is_exact = self._named is named
+        confirmed = min(store.marks.confirmed, store.appended) if is_exact else 0
+        if not is_exact or self._confirmed < confirmed > common:
+            self._confirmed = confirmed
+            raise LeaderBroken(f"both logs agree up to {common}: the next records are compared")
 
     async def _copy(
         self,
@@ -263,18 +284,21 @@ class FollowerLink:
         store, identity = self._store, self._identity
         await asyncio.to_thread(identity.begin_to_follow)
         end, proofs = await self._proven()
-        if proofs and self._is_diverged:
-            proofs = many_proofs(store.log, proofs[0])
+        proofs = self._named or proofs
         hello = Hello(
             identity.follower, self._terms.epoch, identity.store if proofs else "",
             store.log.file_size_bytes, end if proofs else 0, proofs, self._dial.token(),
+            tuple((term.epoch, term.begin) for term in self._terms.history[-1:]),
             timer=await self._tables.timer_proof() if proofs else None,
+            confirmed=self._confirmed,
         )  # fmt: skip
         writer.write(encode_hello(hello))
         try:
             return await answer_from(reader)
         except FollowerRefused as refused:
-            self._is_diverged = refused.reason == DIVERGED
+            is_diverged = refused.reason == DIVERGED
+            self._named = many_proofs(store.log, proofs[0]) if is_diverged else ()
+            self._confirmed = 0
             if refused.reason == SAME_FOLLOWER:
                 await asyncio.to_thread(identity.renew)
             raise

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from pocketmq.model.errors import BrokerError
+from pocketmq.model.errors import BrokerError, StoreDamaged
 from pocketmq.services.replication.handshake import (
     LATER_EPOCH,
     NOT_LEADER,
@@ -107,8 +107,28 @@ class Followers:
             self._terms.common_end(hello.epoch, hello.end), self._terms.begin,
         )  # fmt: skip
         begin = begin_for(hello, own)
+        self._check_whole(hello, begin)
         answer = LeaderAnswer(
             epoch, identity.store, begin, own.min_offset, end, *self._greeting,
             tuple((term.epoch, term.begin) for term in self._terms.history),
         )  # fmt: skip
         return answer, self.leader.admit(peer, hello.follower, begin, hello.timer)
+
+    def _check_whole(self, hello: Hello, common: int) -> None:
+        """Ends the lead of a broker whose log lacks what it showed to consumers before.
+
+        A follower that lost messages with its leader's agreement is one of an earlier term.
+        Errors   FollowerRefused
+        """
+        store = self._store
+        own = [(term.epoch, term.begin) for term in self._terms.history[-1:]]
+        is_kept = common >= min(hello.confirmed, hello.end) or hello.terms != tuple(own)
+        if is_kept or not store.settings.is_sync:
+            return
+        upto = max(min(hello.confirmed, hello.end), common)
+        path, position = store.log.place_of(common)
+        why = f"its follower has other bytes up to {upto}, which were confirmed: promote it"
+        store.refuse_damaged(
+            StoreDamaged(path=path, file_position=position, begin=common, end=upto, why=why)
+        )
+        raise FollowerRefused(NOT_LEADER, f"its store is damaged: {store.damage}")

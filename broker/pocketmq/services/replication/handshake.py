@@ -1,7 +1,8 @@
 """The handshake between two PocketMQ brokers, without sockets.
 
     follower → leader   "PMQ1", u32 size, JSON {follower, epoch, store, fileSize, end, lastRecord,
-                        lastCrc, proofs, token, terms, leader, timer}
+                        lastCrc, proofs, token, terms, leader, timer,
+                        confirmed}
     leader → follower   "PMQ1", u32 size, JSON {epoch, terms, store, begin, minOffset, end, broker,
                         cluster, address}, or {error, reason, leader}
 
@@ -59,9 +60,11 @@ class Hello(NamedTuple):
     end        physical end of its log
     proofs     records of its log, the last one first; empty for an empty log
     token      signature of an admin (see `token_of`), "" for none
-    terms      rows (epoch, physical offset of its begin) of all terms
+    terms      rows (epoch, physical offset of its begin) of all terms; of a follower, the last one
     leader     "host:port" of the leader of its last term, "" if it is not known
     timer      proof of its copy of the timer log; None: it has none
+    confirmed  physical offset below which a leader showed the log to consumers, 0 if the proofs do
+               not tell where the logs differ
     """
 
     follower: str
@@ -74,6 +77,7 @@ class Hello(NamedTuple):
     terms: tuple[tuple[int, int], ...] = ()
     leader: str = ""
     timer: TimerProof | None = None
+    confirmed: int = 0
 
 
 class LeaderAnswer(NamedTuple):
@@ -236,6 +240,7 @@ def encode_hello(hello: Hello) -> bytes:
         "fileSize": hello.file_size_bytes, "end": hello.end, "lastRecord": last.begin,
         "lastCrc": last.crc, "proofs": hello.proofs, "token": hello.token,
         "terms": hello.terms, "leader": hello.leader, "timer": hello.timer,
+        "confirmed": hello.confirmed,
     }  # fmt: skip
     return _framed(members)
 
@@ -253,6 +258,7 @@ def decode_hello(members: dict[str, Any]) -> Hello:
         _number(members, "fileSize", INT32_MAX), _number(members, "end", OFFSET_MAX),
         tuple(map(_proof, rows)), _text(members, "token"), tuple(_terms(members.get("terms", []))),
         _text({"leader": "", **members}, "leader"), _timer(members.get("timer")),
+        _number({"confirmed": 0, **members}, "confirmed", OFFSET_MAX),
     )  # fmt: skip
     if not hello.follower:
         raise FollowerRefused(MALFORMED, "follower is empty")

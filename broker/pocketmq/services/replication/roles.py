@@ -12,7 +12,8 @@ services, so that each role begins with the ordinary recovery of a store.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 
 from pocketmq.model.endpoint import ROCKETMQ
@@ -40,12 +41,14 @@ class Link(NamedTuple):
     read     returns (leader's address, whether it is connected, lag in bytes, why it is not)
     finish   takes the last that the leader has; raises WrongRole if it could not
     end      ends it; nothing is acknowledged to the leader afterwards
+    start    begins it again
     cut      restarts the services, and sets the whole log aside before
     """
 
     read: Callable[[], tuple[str, bool, int, str]]
     finish: Callable[[], Awaitable[None]]
     end: Callable[[], Awaitable[None]]
+    start: Callable[[], None]
     cut: Callable[[], None]
 
 
@@ -144,11 +147,11 @@ class Roles:
         try:
             if link is not None:
                 await link.finish()
-                await link.end()
-            await self._store.flush()
-            former = link.read()[0] if link is not None and self._terms.fence is None else ""
-            await Job(asyncio.to_thread(self._terms.lead, self._store.flushed, former))
-            assert self._terms.role == LEADER, "the term was not written"
+            async with self._ended_link():
+                await self._store.flush()
+                former = link.read()[0] if link is not None and self._terms.fence is None else ""
+                await Job(asyncio.to_thread(self._terms.lead, self._store.flushed, former))
+                assert self._terms.role == LEADER, "the term was not written"
         finally:
             self._is_changing = False
         logger.warning(
@@ -168,9 +171,8 @@ class Roles:
         try:
             if self.role == LEADER and not is_forced:
                 await self._hand_over(leader, wait_ms or WAIT_MS)
-            if self._link is not None:
-                await self._link.end()
-            await Job(asyncio.to_thread(self._terms.follow, leader))
+            async with self._ended_link():
+                await Job(asyncio.to_thread(self._terms.follow, leader))
         finally:
             self._is_changing = False
         logger.warning("replica.demoted", extra={"leader": leader})
@@ -190,6 +192,19 @@ class Roles:
             self._link.cut()
         finally:
             self._is_changing = False
+
+    @asynccontextmanager
+    async def _ended_link(self) -> AsyncIterator[None]:
+        """Ends the connection to the leader; begins it again if the change of the role fails."""
+        link = self._link if self._terms.fence is None else None
+        if link is not None:
+            await link.end()
+        try:
+            yield
+        except Exception:
+            if link is not None:
+                link.start()
+            raise
 
     def _begin_change(self) -> None:
         if self._is_changing:

@@ -1,7 +1,8 @@
 """Records by which a follower proves to its leader what its log has in common with the leader's.
 
 Usually the last record suffices. If the leader does not have it, the follower names records farther
-back, at growing distances from its end, and the leader takes the last one that it has.
+back, at growing distances from its end, and the leader takes the last one that it has. Then the
+follower names records after that one, until no record is between it and one that the leader lacks.
 """
 
 import zlib
@@ -56,6 +57,23 @@ def many_proofs(log: CommitLog, last: Proof) -> tuple[Proof, ...]:
     places = [*_in_file(log, base, last.begin), *_first_ones(log, base)]
     earlier = sorted(set(places) - {last.begin}, reverse=True)
     return (last, *(_proof(log, at) for at in earlier[: PROOFS_MAX - 1]))
+
+
+def proofs_between(log: CommitLog, common: int, other: int) -> tuple[Proof, ...]:
+    """Returns records that end after `common` and begin before `other`, the last one first.
+
+    Empty if there is none, else the last one is a record that ends at `common`, if there is one.
+
+    common   end of a record that both logs have, or their begin
+    other    begin of a record that the leader does not have
+    Cost     walks the range
+    """
+    starts = [at for at, _, _, size in log.scan(common, other) if size <= PROOF_SIZE_MAX]
+    if not starts:
+        return ()
+    step = -(-len(starts) // (PROOFS_MAX - 1))
+    named = [_proof(log, at) for at in reversed(starts[::step])]
+    return (*named, *last_proof(log, 0, common))
 
 
 def _in_file(log: CommitLog, base: int, end: int) -> list[int]:

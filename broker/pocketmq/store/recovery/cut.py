@@ -78,12 +78,16 @@ def set_aside(disk: Disk, store_directory: Path) -> Aside:
 
 
 def _remove_files(disk: Disk, directory: Path) -> None:
-    for name in disk.names(directory) if disk.exists(directory) else ():
+    """Removes all files durably: later ones of the same names contain other records."""
+    names = disk.names(directory) if disk.exists(directory) else []
+    for name in names:
         path = directory / name
         if disk.is_directory(path):
             _remove_files(disk, path)
         else:
             disk.unlink(path)
+    if names:
+        disk.sync_directory(directory)
 
 
 def _set_aside(parts: StoreComponents, begin: int) -> int:
