@@ -368,7 +368,8 @@ class BrokerSection:
     )  # fmt: skip
     check_message_types: bool = live_knob(
         True,
-        "A topic with a type accepts only messages of this type.",
+        "A topic with a type accepts only messages of this type; those of classic clients are "
+        "not checked, as in RocketMQ.",
         "enableTopicMessageTypeCheck",
     )
     dedupe_window_ms: int = live_knob(

@@ -380,6 +380,41 @@ async def test_orderly_pops_deliver_one_queue_at_a_time(
 
 
 @pytest.mark.usefixtures("pops")
+async def test_a_repeated_attempt_in_order_gets_its_messages_again(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await broker.add("orders", b"a", b"b", queue_id=0)
+    attempt = {"order": "true", "attemptId": "one"}
+    first = await pop(client, maxMsgNums="1", **attempt)
+    again = await pop(client, maxMsgNums="1", **attempt)
+    assert bodies(first) == bodies(again) == [b"a"]
+    assert handles(first) == handles(again)
+    assert again.fields.get("orderCountInfo") == first.fields.get("orderCountInfo")
+    assert (await pop(client, order="true", attemptId="two")).code == 210
+    assert (await pop(client, order="true")).code == 210
+    assert await ack(client, *handles(again)) == 0
+    assert bodies(await pop(client, **attempt)) == [b"b"]
+
+
+@pytest.mark.usefixtures("pops")
+async def test_in_order_a_notification_counts_what_its_attempt_would_get(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    async def has_some(**own: str) -> str:
+        asked = {"consumerGroup": "g", "topic": "orders", "queueId": "-1", "pollTime": "0"}
+        return (await client.ask(200054, {**asked, **own})).fields["hasMsg"]
+
+    await broker.add("orders", b"a", b"b", queue_id=0)
+    assert await has_some(order="true", attemptId="one") == "true"
+    popped = await pop(client, maxMsgNums="1", order="true", attemptId="one")
+    assert await has_some(order="true", attemptId="one") == "true"
+    assert await has_some(order="true", attemptId="two") == "false"
+    assert await has_some(order="true") == "false"
+    assert await ack(client, *handles(popped)) == 0
+    assert await has_some(order="true", attemptId="two") == "true"
+
+
+@pytest.mark.usefixtures("pops")
 async def test_messages_of_a_lost_answer_are_released(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pocketmq.format.addresses import offset_message_id
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker
 from tests.kit.store_language import STORE_HOST
@@ -226,12 +227,42 @@ async def test_what_is_refused_has_its_code_and_a_remark(
     assert broker.store.appended == 0
 
 
-async def test_a_topic_in_order_accepts_messages_whose_order_is_that_of_their_queue(
+@pytest.mark.parametrize("own", ["v", "ü"], ids=["shortcut", "usual way"])
+async def test_a_topic_of_any_type_accepts_the_messages_of_classic_clients(
+    broker: StoreBroker, client: RemotingPair, own: str
+) -> None:
+    topics = broker.store.tables.topics
+    for name in ("FIFO", "DELAY", "TRANSACTION"):
+        await topics.create(name, queue_count=2, attributes={"message.type": name})
+        fields = short(name, i=text(UNIQ_KEY=KEY, own=own))
+        assert (await client.ask(310, fields, b"x")).code == 0
+
+
+async def test_a_classic_send_opens_no_topic_to_other_protocols(
     broker: StoreBroker, client: RemotingPair
 ) -> None:
     topics = broker.store.tables.topics
-    for type_name in ("FIFO", "DELAY"):
-        await topics.create(type_name, queue_count=2, attributes={"message.type": type_name})
-    assert (await client.ask(310, short("FIFO"), b"x")).code == 0
-    refused = await client.ask(310, short("DELAY"), b"x")
-    assert (refused.code, "DELAY" in refused.remark) == (13, True)
+    await topics.create("DELAY", queue_count=2, attributes={"message.type": "DELAY"})
+    assert (await client.ask(310, short("DELAY"), b"x")).code == 0
+    own = pb.SendMessageRequest(messages=[pb.Message(topic="DELAY", body=b"y")])
+    assert "KindConflict" in await broker.outcome("SendMessage", own.SerializeToString())
+
+
+async def test_a_delayed_message_is_recalled_by_what_its_send_returned(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    due = str(broker.clock.wall_ms() + 60_000)
+    sent = await client.ask(310, short(i=text(UNIQ_KEY=KEY, TIMER_DELIVER_MS=due)), b"x")
+    asked = {"producerGroup": "p", "topic": "orders", "recallHandle": sent.fields["recallHandle"]}
+    reply = await client.ask(370, asked)
+    assert (reply.code, reply.fields) == (0, {"MSG_REGION": "DefaultRegion", "msgId": KEY})
+    topic, _, body, properties = await stored(broker)
+    assert (topic, body, properties["TIMER_DEL_UNIQKEY"]) == (TIMER_TOPIC, b"0", KEY)
+    end = broker.store.appended
+    assert (await client.ask(370, {**asked, "recallHandle": "bm8="})).code == 604
+    assert (await client.ask(370, {**asked, "topic": "missing"})).code == 17
+    assert (await client.ask(370, {"topic": "orders"})).code == 1
+    broker.clock.advance(60_000)
+    late = await client.ask(370, asked)
+    assert (late.code, "is not pending any more" in late.remark) == (604, True)
+    assert broker.store.appended == end

@@ -48,6 +48,11 @@ def sent(request: Command, call: Call) -> list[Need]:
     return [*needs, *decided(request, call)] if is_half else needs
 
 
+def recalled(request: Command, call: Call) -> list[Need]:
+    """Returns the permission to recall a message: PUB on the topic."""
+    return [topic_need(request.fields.get("topic", ""), PUB)]
+
+
 def is_returned(request: Command) -> bool:
     """Returns whether a consumer returns messages by a send to its group's retry topic."""
     return request.fields.get("topic", "").startswith(RETRY_PREFIX)

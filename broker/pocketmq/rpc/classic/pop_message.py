@@ -14,7 +14,7 @@ from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
 from pocketmq.rpc.classic.heartbeats import ClassicClients
 from pocketmq.rpc.classic.pop_answer import nothing_found, popped
-from pocketmq.rpc.classic.pop_request import is_sql, request_of, wait_of
+from pocketmq.rpc.classic.pop_request import expected, is_sql, request_of
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_client_reads, find_readable
 from pocketmq.services.admin.members import RECEIVE, REMOTING, Dialect
@@ -73,11 +73,12 @@ class ClassicPop:
     async def notification(self, request: Command, call: ClassicCall) -> Command:
         """Returns whether a topic has messages for a group; waits for them if there are none.
 
+        In order, messages behind a leased one do not count, and those of the same attempt do.
+
         Errors   MalformedRequest, IllegalNumber, GroupNotFound, those of `find_readable`
         """
         group, topic = self._target(request)
-        wait_ms = wait_of(request)
-        has_some = await self._consume.expect(group, topic, wait_ms)
+        has_some = await self._consume.expect(expected(request, group, topic))
         self._target(request)  # The topic or the group may have been deleted meanwhile.
         return Command(0, {"hasMsg": "true" if has_some else "false", "pollingFull": "false"})
 

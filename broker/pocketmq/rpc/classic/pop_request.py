@@ -6,6 +6,7 @@ Source: PopMessageRequestHeader.
 from typing import Final
 
 from pocketmq.filter.parsing import parse_filter
+from pocketmq.filter.tag import EVERYTHING
 from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNSET
 from pocketmq.model.consuming import (
     INVISIBLE_MAX_MS,
@@ -22,6 +23,8 @@ from pocketmq.wire.remoting import Command
 
 WAIT_MS_MAX: Final = 30_000
 """Upper limit of a wait in ms, as proxies close silent connections."""
+ATTEMPT_ID_MAX: Final = 255
+"""Upper limit of an attempt id's characters; a longer one counts as absent."""
 BEGINS: Final = {0: BEGIN_MIN, 1: BEGIN_MAX}
 """Values of initMode (ConsumeInitMode)."""
 
@@ -40,6 +43,27 @@ def wait_of(request: Command) -> int:
     return min(max(wait_ms, 0), WAIT_MS_MAX)
 
 
+def expected(request: Command, group: str, topic: str) -> ReceiveRequest:
+    """Returns the receive whose messages a notification announces.
+
+    Errors   MalformedRequest, IllegalNumber
+    """
+    in_order, attempt_id = order_of(request)
+    wait_ms = wait_of(request)
+    return ReceiveRequest(
+        group, topic, EVERYTHING, 1, 0, wait_ms, attempt_id=attempt_id, in_order=in_order
+    )
+
+
+def order_of(request: Command) -> tuple[bool, str]:
+    """Returns whether messages are popped in order, and then the id of the attempt.
+
+    Errors   MalformedRequest
+    """
+    in_order, attempt_id = flag_field(request, "order"), request.fields.get("attemptId", "")
+    return in_order, attempt_id if in_order and len(attempt_id) <= ATTEMPT_ID_MAX else ""
+
+
 def request_of(request: Command, call: Call) -> ReceiveRequest:
     """Returns a checked pop as `Consume.receive` expects it, with message count and wait limited.
 
@@ -56,6 +80,7 @@ def request_of(request: Command, call: Call) -> ReceiveRequest:
         )
     count = number_field(request, "maxMsgNums", lower=-INT32_MAX)
     begin = number_field(request, "initMode", absent=-1, lower=-1)
+    in_order, attempt_id = order_of(request)
     return ReceiveRequest(
         text_field(request, "consumerGroup"),
         text_field(request, "topic"),
@@ -63,9 +88,10 @@ def request_of(request: Command, call: Call) -> ReceiveRequest:
         min(max(count, 1), RECEIVE_MAX),
         invisible_ms,
         wait_of(request),
+        attempt_id=attempt_id,
         room=call.room,
         user=reading_user(call, is_heavy=kind == SQL),
         joined=True,
         begin_ms=BEGINS.get(begin, BEGIN_UNSET),
-        in_order=flag_field(request, "order"),
+        in_order=in_order,
     )

@@ -3,10 +3,11 @@
     310  SEND_MESSAGE_V2     short field names
     10   SEND_MESSAGE        long field names
     320  SEND_BATCH_MESSAGE  the body contains the messages
+    370  RECALL_MESSAGE      recalls a delayed message by the handle that its send returned
 
 Property blocks and flags are stored as the producer wrote them. Properties that the broker sets
 itself, or does not need, are dropped.
-Source: SendMessageProcessor, SendMessageRequestHeaderV2.
+Source: SendMessageProcessor, SendMessageRequestHeaderV2, RecallMessageProcessor.
 """
 
 from collections.abc import Awaitable, Callable
@@ -67,6 +68,16 @@ class ClassicSend:
             drafts, envelope = await prepared
         sent = await self._send.send(drafts, call.peer_host, envelope)
         return _answer(sent, _transaction_id(request, sent))
+
+    async def recall(self, request: Command, call: Call) -> Command:
+        """Recalls a delayed message; returns its unique key.
+
+        Errors   MalformedRequest, those of `Recall.recall`
+        """
+        topic, handle = text_field(request, "topic"), text_field(request, "recallHandle")
+        recall = self._send.recall.recall
+        unique_key = await recall(topic, handle, call.peer_host, of_any_type=True)
+        return Command(0, {"MSG_REGION": REGION, "msgId": unique_key})
 
 
 def long_names(request: Command) -> Command:

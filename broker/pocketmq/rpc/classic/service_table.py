@@ -28,6 +28,7 @@ from pocketmq.rpc.classic.permissions import (
     looked_at,
     of_group,
     producers_seen,
+    recalled,
     sent,
     topic_seen,
 )
@@ -105,6 +106,10 @@ TABLE: Final = RequestTable(
             320, "SEND_BATCH_MESSAGE", "sending.send", sent, parse=batch_names,
             body_max=SEND_SIZE_MAX, call_class=CallClass.SEND, creates=True,
             shortcut="sending.shortcut",
+        ),
+        request(
+            370, "RECALL_MESSAGE", "sending.recall", recalled, call_class=CallClass.SEND,
+            fields=("topic", "recallHandle"),
         ),
         request(
             37, "END_TRANSACTION", "transactions.end", decided, call_class=CallClass.SETTLE,

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from pocketmq.model.batch import PutStatus
-from pocketmq.model.errors import BrokerError, Code, DiskFull, Unavailable
+from pocketmq.model.errors import (
+    BrokerError,
+    Code,
+    DiskFull,
+    IllegalRecallHandle,
+    NotWaiting,
+    Unavailable,
+)
 from pocketmq.rpc.error_text import public_text
 from pocketmq.rpc.service import Method
 from pocketmq.wire.remoting import Command
@@ -33,6 +40,7 @@ SUBSCRIPTION_NOT_LATEST: Final = 25
 GROUP_NOT_EXIST: Final = 26
 NO_MESSAGE: Final = 208
 POLLING_TIMEOUT: Final = 210
+ILLEGAL_OPERATION: Final = 604
 
 OK: Final = Command(SUCCESS)
 """Answer without fields or body."""
@@ -68,6 +76,8 @@ def code_of(error: BrokerError) -> int:
     """Returns the response code of an error; producers retry SERVICE_NOT_AVAILABLE elsewhere."""
     if isinstance(error, DiskFull):
         return SERVICE_NOT_AVAILABLE
+    if isinstance(error, IllegalRecallHandle | NotWaiting):
+        return ILLEGAL_OPERATION
     found = _CODES.get(error.code)
     if found is None:
         return SERVICE_NOT_AVAILABLE if isinstance(error, Unavailable) else SYSTEM_ERROR

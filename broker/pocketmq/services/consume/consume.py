@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
-from pocketmq.filter.tag import EVERYTHING
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.consuming import Leased, Received, ReceiveRequest, Settled, SettleStatus
 from pocketmq.model.errors import BrokerError, GroupDisabled
@@ -409,18 +408,22 @@ class Consume:
             count += upper - min(max(stored or 0, lower), upper)
         return count
 
-    async def expect(self, group: str, topic: str, wait_ms: int) -> bool:
-        """Returns whether a group may receive messages of a topic, after a wait for some.
-
-        wait_ms   upper limit of the wait; nothing is leased
-        """
-        if not self.ready_count(group, topic) and wait_ms > 0 and not self._long_polls.is_draining:
-            deadline_ms = self._clock.monotonic_ms() + wait_ms
-            request = ReceiveRequest(group, topic, EVERYTHING, 1, 0, wait_ms)
-            waiting = self._long_polls.expect(self._target(group, topic), request, deadline_ms)
+    async def expect(self, request: ReceiveRequest) -> bool:
+        """Returns whether a receive would get messages, after a wait for some; leases nothing."""
+        target = self._target(request.group, request.topic)
+        waits = request.wait_ms > 0 and not self._long_polls.is_draining
+        if waits and not self._has_messages(target, request):
+            deadline_ms = self._clock.monotonic_ms() + request.wait_ms
+            waiting = self._long_polls.expect(target, request, deadline_ms)
             self._wakeup.by(deadline_ms)
             await waiting
-        return self.ready_count(group, topic) > 0
+        return self._has_messages(target, request)
+
+    def _has_messages(self, target: GroupTopic, request: ReceiveRequest) -> bool:
+        if not request.in_order:
+            return self.ready_count(request.group, request.topic) > 0
+        mode = self._fifo.receive
+        return mode.is_ready(target) or mode.was_given(request, target)
 
     def parked_count(self, group: str, topic: str) -> int:
         """Returns how many receives of a group wait for messages of a topic."""

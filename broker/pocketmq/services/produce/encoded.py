@@ -11,7 +11,6 @@ from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
 from pocketmq.model.errors import BodyEmpty, PropertiesTooLarge
 from pocketmq.model.message import UNIQUE_KEY
 from pocketmq.model.message_kind import MessageKind
-from pocketmq.model.topic import TopicConfig
 
 AT_ONCE_KINDS: Final = frozenset({MessageKind.NORMAL, MessageKind.FIFO})
 """Kinds of messages that are stored in their target queue at once."""
@@ -49,11 +48,3 @@ def check_encoded(bodies: Sequence[bytes], blocks: Sequence[bytes], size_max: in
             raise BodyEmpty(position=number)
         if len(block) > size_max:
             raise PropertiesTooLarge(size_bytes=len(block), limit_bytes=size_max)
-
-
-def is_in_order(config: TopicConfig, kind: MessageKind) -> bool:
-    """Returns whether a topic accepts a classic client's message by the order of its queue.
-
-    Classic clients choose the queue, so FIFO messages need no message group.
-    """
-    return kind in AT_ONCE_KINDS and bool(AT_ONCE_KINDS & config.kinds)

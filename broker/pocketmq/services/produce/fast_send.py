@@ -22,7 +22,7 @@ from pocketmq.services.produce.rules import SendCounts, SendRules, SendStats
 from pocketmq.store.message_store import MessageStore
 
 FRAMES_MAX: Final = 4_096
-"""Upper limit of topics in each of the three caches; a full cache is cleared."""
+"""Upper limit of topics in each of the four caches; a full cache is cleared."""
 
 
 @final
@@ -42,9 +42,9 @@ class PlainSend:
     """The fast path of the send pipeline."""
 
     __slots__ = (
-        "_block_size_max", "_body_size_max", "_clock", "_dedupes", "_halves", "_is_open",
-        "_is_tagged", "_key_maker", "_known", "_others", "_random", "_rules", "_stats", "_topics",
-        "_writer",
+        "_block_size_max", "_body_size_max", "_classic", "_clock", "_dedupes", "_halves",
+        "_is_open", "_is_tagged", "_key_maker", "_known", "_others", "_random", "_rules", "_stats",
+        "_topics", "_writer",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +67,9 @@ class PlainSend:
         self._block_size_max = block_size_max
         self._is_tagged = store.settings.index_style == STYLE_5_5
         self._known: dict[bytes, _Topic] = {}
-        """Topics of usual messages; the keys of the three caches are returned by `_named`."""
+        """Topics of usual messages; the keys of the four caches are returned by `_named`."""
+        self._classic: dict[bytes, _Topic] = {}
+        """Topics of usual messages of classic clients, for which types are not checked."""
         self._halves: dict[bytes, _Topic] = {}
         """Topics of half messages."""
         self._others: dict[bytes, _Topic] = {}
@@ -78,6 +80,7 @@ class PlainSend:
         """Replaces the rules, from the next request on."""
         self._rules = rules
         self._known.clear()
+        self._classic.clear()
         self._halves.clear()
         self._others.clear()
         self._body_size_max = rules.max_message_size_bytes
@@ -126,9 +129,9 @@ class PlainSend:
         if request.is_half:
             return b"%b\x02%b" % (request.topic, request.group), self._halves
         if request.order or request.is_compressed:
-            which = 2 * bool(request.order) + request.is_compressed
+            which = 2 * bool(request.order) + request.is_compressed + 4 * request.has_blocks
             return b"%b\x02%d" % (request.topic, which), self._others
-        return request.topic, self._known
+        return request.topic, self._classic if request.has_blocks else self._known
 
     def _queue(self, request: SendRequest, queue_count: int) -> int:
         if request.order:
@@ -154,7 +157,7 @@ class PlainSend:
             kind = MessageKind.FIFO
             if config.type_name == DEFAULT_TYPE:
                 return None  # v2 refuses FIFO messages for a topic without a type.
-        if self._rules.check_kinds and kind not in config.kinds:
+        if self._rules.check_kinds and not request.has_blocks and kind not in config.kinds:
             return None
         topic, queue_count = config.name, config.write_queue_count
         real: QueueKey | None = None

@@ -78,7 +78,6 @@ from pocketmq.services.produce.encoded import (
     AT_ONCE_KINDS,
     check_encoded,
     completed_blocks,
-    is_in_order,
 )
 from pocketmq.services.produce.fast_send import PlainSend
 from pocketmq.services.produce.rules import SendRules, SendStats
@@ -102,10 +101,13 @@ class Recall:
         assert rules.store_host == self._rules.store_host
         self._rules = rules
 
-    async def recall(self, topic: str, text: str, peer_host: bytes) -> str:
+    async def recall(
+        self, topic: str, text: str, peer_host: bytes, *, of_any_type: bool = False
+    ) -> str:
         """Recalls a delayed message durably; returns its unique key. Recalls may be repeated.
 
-        text     recall handle from the answer to the send
+        text         recall handle from the answer to the send
+        of_any_type  whether the topic may have a type without delayed messages
         Errors   TopicNotFound, KindConflict, IllegalRecallHandle, NotWaiting, NotAccepting,
                  BrokerReadOnly; errors of a put
         """
@@ -114,7 +116,7 @@ class Recall:
         config = self._store.tables.topics.find(topic)
         if config is None or is_system_topic(topic) or is_group_topic(topic):
             raise TopicNotFound(topic=topic)
-        if self._rules.check_kinds:
+        if self._rules.check_kinds and not of_any_type:
             config.check_kind(MessageKind.DELAY)
         handle = self._read(topic, text)
         if handle.at_ms <= now_ms:
@@ -320,8 +322,7 @@ class Send:
         if not config.is_writable:
             config.check_writable()
         kind = kind_of(drafts)
-        is_free = is_again or not self._rules.check_kinds
-        if not is_free and not (envelope.blocks and is_in_order(config, kind)):
+        if self._rules.check_kinds and not (is_again or envelope.blocks):
             config.check_kind(kind)
         if self._rules.refuses_transactions and kind is MessageKind.TRANSACTION:
             raise TransactionsRefused()
