@@ -34,6 +34,7 @@ BATTERIES: Final = {
     "interop": "interop:torture",
     "kill": "kill:torture",
     "moving_in": "moving_in:torture",
+    "moving_out": "moving_out:torture",
     "official_rust": "official:rust",
     "page_in": "file_systems:page_in",
     "pending": "pending:torture",

@@ -152,17 +152,17 @@ class Move:
             up.callback(daemon.end)
             daemon.serve()
             producers = [Producer("v2", real.target, v2), Producer("classic", broker, classic)]
-            self._wait_for(lambda: bool(_status(daemon).get("connected")), "it follows")
+            wait_for(lambda: bool(status_of(daemon).get("connected")), "it follows")
             for one in producers:
                 one.start()
                 up.callback(one.end)
-            self._go_on(producers)
+            go_on(producers)
             self._cut(daemon, producers)
             self._move(daemon, real.process, producers)
             for one in producers:
                 one.end()
                 self.figures[f"{one.name}: acknowledged"] = len(one.acknowledged)
-            stored = asyncio.run(_bodies(daemon.endpoint))
+            stored = asyncio.run(bodies_of(daemon.endpoint))
             lost = [body for one in producers for body in one.acknowledged if body not in stored]
             assert not lost, f"{len(lost)} of {len(stored)} messages are lost: {lost[:5]!r}"
             self.figures["messages stored"] = len(stored)
@@ -173,7 +173,7 @@ class Move:
         daemon.signal(signal.SIGSTOP)
         sleep(1.5 * SILENCE_S)
         daemon.signal(signal.SIGCONT)
-        self._go_on(producers)
+        go_on(producers)
         for one in producers:
             self.figures[f"{one.name}: sends failed by the cut"] = one.failed
             one.failed, one.gap_s = 0, 0.0
@@ -185,36 +185,43 @@ class Move:
         master.wait()
         done = daemon.ask("replica", "promote", "--force", "--yes")
         assert done.code == 0, done.err
-        self._wait_for(lambda: _status(daemon).get("role") == "leader", "it leads")
+        wait_for(lambda: status_of(daemon).get("role") == "leader", "it leads")
         self.figures["ms from the kill to the promotion"] = int(1_000 * (monotonic() - killed_s))
         for one in producers:
             one.target = daemon.endpoint
-        self._go_on(producers)
+        go_on(producers)
         for one in producers:
             self.figures[f"{one.name}: sends failed by the move"] = one.failed
             self.figures[f"{one.name}: ms without an acknowledgement"] = int(1_000 * one.gap_s)
 
-    def _go_on(self, producers: list[Producer]) -> None:
-        """Returns once each producer has STEP more messages acknowledged."""
-        for one in producers:
-            goal = len(one.acknowledged) + STEP
-            self._wait_for(lambda: len(one.acknowledged) >= goal, f"{one.name} sends")  # noqa: B023
 
-    @staticmethod
-    def _wait_for(is_so: Callable[[], bool], what: str) -> None:
-        until = monotonic() + LIMIT_S
-        while not is_so():
-            assert monotonic() < until, f"not within {LIMIT_S:.0f} s: {what}"
-            sleep(0.02)
+def go_on(producers: list[Producer]) -> None:
+    """Returns once each producer has STEP more messages acknowledged."""
+    for one in producers:
+        goal = len(one.acknowledged) + STEP
+        wait_for(lambda: len(one.acknowledged) >= goal, f"{one.name} sends")  # noqa: B023
 
 
-def _status(daemon: Daemon) -> dict[str, Any]:
+def wait_for(is_so: Callable[[], bool], what: str) -> None:
+    """Returns once it is so.
+
+    Errors   AssertionError: it takes too long
+    """
+    until = monotonic() + LIMIT_S
+    while not is_so():
+        assert monotonic() < until, f"not within {LIMIT_S:.0f} s: {what}"
+        sleep(0.02)
+
+
+def status_of(daemon: Daemon) -> dict[str, Any]:
+    """Returns the state of a broker's replication; {} if it does not answer."""
     done = daemon.ask("replica", "status", "-o", "jsonl")
     found: dict[str, Any] = done.rows[0] if done.code == 0 else {}
     return found
 
 
-async def _bodies(endpoint: str) -> set[bytes]:
+async def bodies_of(endpoint: str) -> set[bytes]:
+    """Returns the bodies of all messages of the topic."""
     found: set[bytes] = set()
     async with AsyncClient(endpoint) as client:
         for queue in (await client.admin.describe_topic(TOPIC)).queues:

@@ -28,6 +28,8 @@ COPY_SECONDS: Final = 0.02
 COPY_BULK_SECONDS: Final = 0.05
 """The same of a copied log, whose records are read again: in long strides a record costs a third,
 and the log's own sync and report wait less."""
+DEFERRED_SECONDS: Final = 0.08
+"""Pause between two dispatch steps while the log is copied from far behind."""
 DEFERRED_BYTES_MAX: Final = 1 << 30
 """Undispatched bytes from which on dispatch has its full share again: a start after a kill, and a
 stop, have to dispatch them."""
@@ -108,8 +110,8 @@ class Views:
             return Next(mark=Pause(early_seconds))
         again_at_ms = self.dispatch_some(now.monotonic_ms)
         if behind_bytes < DEFERRED_BYTES_MAX and self.is_deferred():
-            self._paused_until = loop.time() + COPY_SECONDS
-            return Next(mark=Pause(COPY_SECONDS))
+            self._paused_until = loop.time() + DEFERRED_SECONDS
+            return Next(mark=Pause(DEFERRED_SECONDS))
         turn_end = perf_counter() + TURN_SECONDS
         while 0 < again_at_ms <= now.monotonic_ms and perf_counter() < turn_end:
             again_at_ms = self.dispatch_some(now.monotonic_ms)
