@@ -422,7 +422,7 @@ class AsyncAdmin:
         """Tells the broker up to where an archive has its log, for `retention.archive_hold`.
 
         upto     physical offset below which the archive has all messages
-        Returns  that of the furthest archive
+        Returns  that of the archive that has the least
         """
         answer = await self._ask("ReportArchive", is_repeatable=True, upto=upto, target=target)
         return int(answer.upto)

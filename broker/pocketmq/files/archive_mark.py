@@ -1,35 +1,55 @@
 """Reads and writes up to where archives contain a store's log; see format/archived.py."""
 
 from pathlib import Path
+from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.files.table_file import TableFile
 from pocketmq.format.archived import (
-    NOTHING_ARCHIVED,
     ArchivedUpto,
     decode_archived,
     encode_archived,
+    least_of,
+    with_report,
 )
 from pocketmq.format.names import ARCHIVED_FILE, OWN_DIRECTORY
 
+RENEWED_MS: Final = 3_600_000
+"""Interval at which a report without progress is written, to show that the archive is alive."""
 
-def read_archived(disk: Disk, store: Path) -> ArchivedUpto:
-    """Returns the furthest archive of a store's log; without a file nothing is archived.
+
+def archives_of(disk: Disk, store: Path) -> tuple[ArchivedUpto, ...]:
+    """Returns the archives of a store's log.
 
     Errors   TableUnreadable
     """
     file = TableFile(disk, store / OWN_DIRECTORY / ARCHIVED_FILE)
-    return file.read(decode_archived) or NOTHING_ARCHIVED
+    return file.read(decode_archived) or ()
+
+
+def read_archived(disk: Disk, store: Path) -> ArchivedUpto:
+    """Returns the archive that has the least of a store's log; without a file nothing is archived.
+
+    Errors   TableUnreadable
+    """
+    return least_of(archives_of(disk, store))
 
 
 def write_archived(disk: Disk, store: Path, found: ArchivedUpto) -> ArchivedUpto:
-    """Replaces the furthest archive if another one is further; returns the furthest one.
+    """Records a report of an archive; returns the archive that has the least of the log.
 
     Blocks   three syncs
     Errors   TableUnreadable; those of `TableFile.write`
     """
-    before = read_archived(disk, store)
-    if found.upto <= before.upto:
-        return before
-    TableFile(disk, store / OWN_DIRECTORY / ARCHIVED_FILE).write(encode_archived(found))
-    return found
+    before = archives_of(disk, store)
+    after = with_report(before, found)
+    known = {one.target: one for one in before}
+    is_new = any(
+        one.target not in known
+        or one.upto != known[one.target].upto
+        or one.time_ms >= known[one.target].time_ms + RENEWED_MS
+        for one in after
+    )
+    if is_new or len(after) < len(before):
+        TableFile(disk, store / OWN_DIRECTORY / ARCHIVED_FILE).write(encode_archived(after))
+    return least_of(after)

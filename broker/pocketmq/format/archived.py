@@ -1,24 +1,31 @@
 """The file that says up to where archives contain the log: `pocketmq/archived.json`.
 
-    {"upto": 948185, "target": "s3://bucket/lake", "timeMs": 1795228200000}
+    {"upto": 948185, "target": "s3://bucket/lake", "timeMs": 1795228200000,
+     "archives": [["/mnt/archive", 950000, 1795228201000], ["s3://bucket/lake", 948185, …]]}
 
 `pocketmq archive` writes it in a store's directory, and the broker when an archive run reports it.
+An archive without a report for ALIVE_MS, while another one reports, is given up. Versions before
+`archives` existed know one archive only.
 Source: none.
 """
 
 import json
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from pocketmq.format.json_text import read_object
 from pocketmq.model.message import OFFSET_MAX
 
+ALIVE_MS: Final = 7 * 24 * 3_600_000
+"""Time without a report after which an archive no longer counts, if another one reports."""
+
 
 class ArchivedUpto(NamedTuple):
-    """The furthest archive of a log.
+    """An archive of a log.
 
     upto      physical offset below which it has all messages
     target    its place, without credentials
-    time_ms   wall time at which it was reported
+    time_ms   wall time of its last report
     """
 
     upto: int
@@ -29,21 +36,52 @@ class ArchivedUpto(NamedTuple):
 NOTHING_ARCHIVED = ArchivedUpto(0, "", 0)
 
 
-def encode_archived(found: ArchivedUpto) -> bytes:
+def least_of(archives: Sequence[ArchivedUpto]) -> ArchivedUpto:
+    """Returns the archive that has the least of the log; without archives nothing is archived."""
+    return min(archives, default=NOTHING_ARCHIVED)
+
+
+def with_report(archives: Sequence[ArchivedUpto], report: ArchivedUpto) -> tuple[ArchivedUpto, ...]:
+    """Returns the archives that are alive after a report, by target.
+
+    An archive does not go back: of two reports the further one counts.
+    """
+    known = {one.target: one for one in archives}
+    before = known.get(report.target, report)
+    upto, time_ms = max(before.upto, report.upto), max(before.time_ms, report.time_ms)
+    known[report.target] = ArchivedUpto(upto, report.target, time_ms)
+    newest = max(one.time_ms for one in known.values())
+    alive = [one for one in known.values() if one.time_ms > newest - ALIVE_MS]
+    return tuple(sorted(alive, key=lambda one: one.target))
+
+
+def encode_archived(archives: Sequence[ArchivedUpto]) -> bytes:
     """Returns the content of the file."""
-    document = {"upto": found.upto, "target": found.target, "timeMs": found.time_ms}
-    return json.dumps(document).encode()
+    least = least_of(archives)
+    document = {"upto": least.upto, "target": least.target, "timeMs": least.time_ms}
+    rows = [[one.target, one.upto, one.time_ms] for one in archives]
+    return json.dumps({**document, "archives": rows}).encode()
 
 
-def decode_archived(content: bytes) -> ArchivedUpto:
+def decode_archived(content: bytes) -> tuple[ArchivedUpto, ...]:
     """Parses the content of the file.
 
     Errors   ValueError
     """
     document = read_object(content)
-    upto, time_ms = document.get("upto"), document.get("timeMs")
+    own = [document.get("target", ""), document.get("upto"), document.get("timeMs")]
+    rows = document.get("archives", [own])
+    if not isinstance(rows, list):
+        raise ValueError(f"archives is {rows!r}, no list")
+    return tuple(_archive(row) for row in rows)
+
+
+def _archive(row: Any) -> ArchivedUpto:
+    if not isinstance(row, list) or len(row) != 3:
+        raise ValueError(f"{row!r} is no archive")
+    target, upto, time_ms = row
     if type(upto) is not int or not 0 <= upto <= OFFSET_MAX:
         raise ValueError(f"upto is {upto!r}, no physical offset")
     if type(time_ms) is not int or not 0 <= time_ms <= OFFSET_MAX:
         raise ValueError(f"timeMs is {time_ms!r}, no time")
-    return ArchivedUpto(upto, str(document.get("target", "")), time_ms)
+    return ArchivedUpto(upto, str(target), time_ms)

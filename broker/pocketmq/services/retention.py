@@ -237,7 +237,7 @@ class Retention:
     refuse          called with the error of sends, None if sends are accepted
     find_holder     returns the pending message at a floor
     expire_topics   expires messages by the retention of single topics; called with the wall time
-    archived        returns the furthest archive of the log
+    archived        returns the archive that has the least of the log
     """
 
     __slots__ = (

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.files.archive_mark import read_archived
+from pocketmq.files.archive_mark import archives_of, read_archived, write_archived
 from pocketmq.files.disk import Disk
+from pocketmq.format.archived import ALIVE_MS, ArchivedUpto, decode_archived
 from tests.cli.command_line import Ran, run
 from tests.golden_stores import GoldenStores
 
@@ -52,6 +53,32 @@ def test_a_pocketmq_store_learns_what_is_archived(store: Path, tmp_path: Path) -
     assert ship(again, tmp_path / "b").code == 0
     found = read_archived(Disk(), again)
     assert (found.upto, found.target) == (upto, str(tmp_path / "b"))
+
+
+def test_of_several_archives_the_one_that_has_the_least_counts(tmp_path: Path) -> None:
+    disk, hour = Disk(), 3_600_000
+    behind = write_archived(disk, tmp_path, ArchivedUpto(100, "a", hour))
+    assert behind == read_archived(disk, tmp_path) == ArchivedUpto(100, "a", hour)
+    assert write_archived(disk, tmp_path, ArchivedUpto(300, "b", 2 * hour)) == behind
+    assert write_archived(disk, tmp_path, ArchivedUpto(200, "b", 3 * hour)) == behind
+    assert archives_of(disk, tmp_path) == (behind, ArchivedUpto(300, "b", 3 * hour))
+    file = tmp_path / "pocketmq" / "archived.json"
+    before = file.stat().st_mtime_ns, file.stat().st_ino
+    assert write_archived(disk, tmp_path, ArchivedUpto(300, "b", 3 * hour + 1)) == behind
+    assert (file.stat().st_mtime_ns, file.stat().st_ino) == before
+    given_up = ArchivedUpto(300, "b", hour + ALIVE_MS)
+    assert write_archived(disk, tmp_path, given_up) == given_up
+    assert archives_of(disk, tmp_path) == (given_up,)
+
+
+def test_a_mark_of_an_earlier_version_is_one_archive(tmp_path: Path) -> None:
+    file = tmp_path / "pocketmq" / "archived.json"
+    file.parent.mkdir()
+    file.write_text('{"upto": 7, "target": "s3://b/a", "timeMs": 9}')
+    assert read_archived(Disk(), tmp_path) == ArchivedUpto(7, "s3://b/a", 9)
+    for content in ('{"archives": 1}', '{"archives": [["a", 1]]}', '{"archives": [["a", -1, 1]]}'):
+        with pytest.raises(ValueError, match="is"):
+            decode_archived(content.encode())
 
 
 def test_mistakes(store: Path, tmp_path: Path) -> None:

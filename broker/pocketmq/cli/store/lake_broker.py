@@ -23,6 +23,7 @@ def of_broker(
     from pocketmq.cli.failures import failure_of_client
     from pocketmq.cli.store.lake_queues import archive_queues
     from pocketmq.client import ClientError
+    from pocketmq.tools.archive.reporting import known_as
     from pocketmq.tools.lake.archiving import Archiver
 
     given = {name: connection.get(name) for name in NAMES}
@@ -38,7 +39,7 @@ def of_broker(
             raise failure_of_client(error, "archive") from error
         if found.upto >= 0:
             try:
-                broker.ask(broker.admin.report_archive(found.upto, lake.target))
+                broker.ask(broker.admin.report_archive(found.upto, known_as(lake.target)))
             except ClientError as error:  # The messages are archived all the same.
                 talk_unreported(error.message)
         return found

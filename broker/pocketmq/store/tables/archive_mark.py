@@ -1,4 +1,4 @@
-"""The furthest archive of a store's log, which `pocketmq archive` may write at any time."""
+"""The archives of a store's log, which `pocketmq archive` may report at any time."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,27 +7,33 @@ from pathlib import Path
 
 from pocketmq.files.archive_mark import read_archived, write_archived
 from pocketmq.files.disk import Disk
-from pocketmq.format.archived import ArchivedUpto
+from pocketmq.format.archived import NOTHING_ARCHIVED, ArchivedUpto
+from pocketmq.format.names import ARCHIVED_FILE, OWN_DIRECTORY
 from pocketmq.model.step import Clock
 
 
 class ArchiveMark:
-    """Reads and writes the file in a thread; the file is the only copy."""
+    """Reads and writes the file in a thread; the file is the only copy.
 
-    __slots__ = ("_clock", "_directory", "_disk", "_pool")
+    A process beside the broker may write it: a read that finds it changed tells followers.
+    """
+
+    __slots__ = ("_clock", "_directory", "_disk", "_pool", "_told")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._disk, self._directory, self._clock, self._pool = disk, directory, clock, pool
+        self._told = NOTHING_ARCHIVED
+        assert directory.name, "a store has a directory"
 
     async def read(self) -> ArchivedUpto:
-        """Returns the furthest archive.
+        """Returns the archive that has the least of the log.
 
         Errors   TableUnreadable
         """
-        return await self._call(lambda: read_archived(self._disk, self._directory))
+        return await self._call(self._read)
 
     async def report(self, upto: int, target: str) -> ArchivedUpto:
-        """Records an archive if none is further; returns the furthest one, durable.
+        """Records a report of an archive; returns the one that has the least, durable.
 
         upto     physical offset below which the archive has all messages
         Errors   TableUnreadable, DiskFull
@@ -35,6 +41,13 @@ class ArchiveMark:
         assert upto >= 0
         found = ArchivedUpto(upto, target, self._clock.wall_ms())
         return await self._call(lambda: write_archived(self._disk, self._directory, found))
+
+    def _read(self) -> ArchivedUpto:
+        found = read_archived(self._disk, self._directory)
+        if found != self._told:
+            self._told = found
+            self._disk.tables.told(self._directory / OWN_DIRECTORY / ARCHIVED_FILE, None)
+        return found
 
     async def _call(self, work: Callable[[], ArchivedUpto]) -> ArchivedUpto:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)

@@ -20,6 +20,7 @@ from pocketmq.files.table_watch import TableWatch
 from pocketmq.files.table_watch import Then as Then
 from pocketmq.format.names import (
     ACCESS_FILE,
+    ARCHIVED_FILE,
     CONFIG_DIRECTORY,
     CONSUMER_OFFSETS_FILE,
     DELAY_OFFSETS_FILE,
@@ -64,6 +65,7 @@ TOPICS: Final = f"{CONFIG_DIRECTORY}/{TOPICS_FILE}"
 EARLY: Final = (
     *(REMOVED, TOPICS, GROUPS, MODES, NAME_SETTINGS, ACCESS),
     f"{OWN_DIRECTORY}/{LEFT_OVER_FILE}",
+    f"{OWN_DIRECTORY}/{ARCHIVED_FILE}",
     f"{CONFIG_DIRECTORY}/{SUBSCRIPTIONS_FILE}",
 )
 IN_ORDER: Final = (

@@ -8,8 +8,14 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.archived import ArchivedUpto
 from pocketmq.format.names import OWN_DIRECTORY
 from pocketmq.model.errors import BrokerError
+from pocketmq.tools.archive.objects import URL_MARK
 
 ANY: Final = 1
+
+
+def known_as(target: str) -> str:
+    """Returns the name by which retention knows a target: a URL, or an absolute path."""
+    return target if URL_MARK in target else str(Path(target).resolve())
 
 
 class ArchiveReports:
@@ -26,7 +32,8 @@ class ArchiveReports:
         target   place of the archive, without credentials
         step     size of a log file: only progress across a file's end matters to retention
         """
-        self._disk, self._directory, self._target, self._step = disk, directory, target, step
+        self._disk, self._directory, self._step = disk, directory, step
+        self._target = known_as(target)
         self._upto = 0
         self.failure = ""
 
