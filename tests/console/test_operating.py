@@ -79,7 +79,7 @@ async def test_dead_letters_are_redriven_in_part_and_purged(
 ) -> None:
     await dead(broker, 3)
     assert "billing 3" in (await visitor.get("/dead-letters")).text
-    assert "3 messages could not be consumed" in (await visitor.get("/")).text
+    assert "3 messages of billing could not be consumed" in (await visitor.get("/")).text
     page = await visitor.get("/dead-letters/group?group=billing")
     assert "Pending 3 Ever 3" in page.text
     assert "dead-0" in page.text
@@ -96,9 +96,9 @@ async def test_dead_letters_are_redriven_in_part_and_purged(
     assert after.waiting_count == 1
 
     plan = await visitor.post("/dead-letters/purge", group="billing")
-    assert "1 dead letters of billing would count as handled" in plan.text
+    assert "1 dead letter of billing would count as handled" in plan.text
     done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))
-    assert "1 dead letters count as handled" in (await visitor.get(done.place)).text
+    assert "Counted 1 dead letter as handled" in (await visitor.get(done.place)).text
     (after,) = (await broker.client.admin.list_dead_letters("billing")).items
     assert after.waiting_count == 0
 
@@ -110,11 +110,11 @@ async def test_a_purge_leaves_dead_letters_that_came_after_its_plan(
     plan = await visitor.post("/dead-letters/purge", group="billing")
     await dead(broker, 1)
     done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))
-    assert "2 dead letters count as handled" in (await visitor.get(done.place)).text
+    assert "Counted 2 dead letters as handled" in (await visitor.get(done.place)).text
     (after,) = (await broker.client.admin.list_dead_letters("billing")).items
     assert after.waiting_count == 1
     done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))
-    assert "0 dead letters count as handled" in (await visitor.get(done.place)).text
+    assert "Counted 0 dead letters as handled" in (await visitor.get(done.place)).text
 
 
 async def test_a_purge_without_its_plan_shows_the_plan(
@@ -122,7 +122,7 @@ async def test_a_purge_without_its_plan_shows_the_plan(
 ) -> None:
     await dead(broker, 1)
     plan = await visitor.post("/dead-letters/purge", group="billing", confirm="billing")
-    assert "1 dead letters of billing would count as handled" in plan.text
+    assert "1 dead letter of billing would count as handled" in plan.text
     (after,) = (await broker.client.admin.list_dead_letters("billing")).items
     assert after.waiting_count == 1
 

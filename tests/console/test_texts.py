@@ -49,3 +49,9 @@ def test_an_address_is_shown_without_the_notation_of_grpc() -> None:
 
 def test_the_script_of_others_is_the_one_that_was_published() -> None:
     assert sha256(FILES["htmx.min.js"]).hexdigest() == HTMX
+
+
+def test_a_noun_is_in_the_plural_unless_there_is_one() -> None:
+    assert [texts.counted(number, "topic") for number in (0, 1, 2, 1_000)] == [
+        "0 topics", "1 topic", "2 topics", "1,000 topics",
+    ]  # fmt: skip

@@ -109,14 +109,14 @@ async def test_a_dead_letter_is_redriven_and_the_rest_purged(site: Site, page: P
     await page.goto("/dead-letters")
     await page.get_by_role("link", name="redriver").click()
     await page.get_by_role("button", name="Plan a redrive").click()
-    await expect(page.locator("pre")).to_contain_text("1 dead letters of redriver")
+    await expect(page.locator("pre")).to_contain_text("1 dead letter of redriver")
     await page.get_by_label("Type redriver to confirm").fill("redriver")
     await page.get_by_role("button", name="Redrive").click()
-    await expect(page.locator(".note")).to_contain_text("Sent 1 dead letters again")
+    await expect(page.locator(".note")).to_contain_text("Sent 1 dead letter again")
     await page.get_by_role("button", name="Plan a purge").click()
     await page.get_by_label("Type redriver to confirm").fill("redriver")
     await page.get_by_role("button", name="Purge").click()
-    await expect(page.locator(".note")).to_contain_text("count as handled")
+    await expect(page.locator(".note")).to_contain_text("Counted 0 dead letters as handled")
 
 
 async def test_offsets_are_reset_after_a_plan_that_can_be_cancelled(site: Site, page: Page) -> None:
@@ -243,10 +243,14 @@ async def test_a_list_is_a_url_that_another_visitor_opens(site: Site, page: Page
 async def test_keys_lead_through_a_list(site: Site, page: Page) -> None:
     for name in ("keys-a", "keys-b", "keys-c"):
         await site.client.admin.create_topic(name, queue_count=1)
-    await page.goto("/topics?q=keys-")
+    while await page.locator("tbody tr").count() != 3:  # A slow broker's list is kept for a while.
+        await page.goto("/topics?q=keys-")
     for key, chosen in (("j", "keys-a"), ("j", "keys-b"), ("k", "keys-a"), ("k", "keys-a")):
         await page.keyboard.press(key)
         await expect(page.locator("tr.chosen")).to_contain_text(chosen)
+    async with page.expect_response("**/topics?**"):
+        await page.evaluate("htmx.ajax('GET', '/topics?q=keys-', '#rows')")  # as for late counts
+    await expect(page.locator("tr.chosen")).to_contain_text("keys-a")
     await page.keyboard.press("?")
     await expect(page.locator("dialog")).to_be_visible()
     await page.keyboard.press("Escape")

@@ -109,6 +109,7 @@ def test_one_line_starts_a_container_that_is_open(image: Image, volume: Path) ->
     with Container(image, volume, environment={"POCKETMQ_INSECURE": "1"}) as broker:
         assert broker.ready["grpc"] == "0.0.0.0:8081"
         assert broker.ask("produce", "orders", "hello").code == 0
+        assert broker.ready["console"] == "http://127.0.0.1:5557/"
         assert broker.stop() == 0
 
 
@@ -119,6 +120,7 @@ def test_one_line_starts_a_container_with_an_admin_who_asks_inside_it_without_ke
     with Container(image, volume, secret="s3cret", environment=given) as broker:
         assert broker.ready["store"] == STORE
         assert broker.ready["pid"] == 1
+        assert broker.status_of("/login") == 200  # by the console, in a process of its own
         assert broker.health() == 0
         sent = broker.ask("produce", "orders", "hello", "-k", "order-42", "-o", "json")
         assert json.loads(sent.out)["status"] == "SEND_OK", sent.err

@@ -80,6 +80,11 @@ def count(number: float | None) -> str:
     return f"{round(number):,}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun, in the plural unless the number is 1."""
+    return f"{count(number)} {noun}" + ("" if number == 1 else "s")
+
+
 def rate(number: float) -> str:
     """Returns a rate per second."""
     return f"{count(round(number, 1))}/s"

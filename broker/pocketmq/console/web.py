@@ -90,7 +90,8 @@ class Console:
         )  # fmt: skip
         self.environment.filters |= {
             "shown": texts.shown, "plain": texts.plain, "count": texts.count, "size": texts.size,
-            "rate": texts.rate, "moment": texts.moment, "exact": texts.exact,
+            "counted": texts.counted, "rate": texts.rate, "moment": texts.moment,
+            "exact": texts.exact,
             "duration": texts.duration, "preview": texts.preview, "address": texts.address,
         }  # fmt: skip
         self.environment.globals |= {"plots": plots, "url": self.url, "cli": self.command}

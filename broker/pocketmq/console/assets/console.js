@@ -19,6 +19,16 @@ function choose(step) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
+// Rows that are loaded again have the same row chosen.
+let chosenAt = -1;
+document.addEventListener("htmx:beforeSwap", () => {
+  chosenAt = rows().findIndex((row) => row.classList.contains("chosen"));
+});
+document.addEventListener("htmx:afterSwap", () => {
+  const row = rows()[chosenAt];
+  if (row && !document.querySelector("main tbody tr.chosen")) row.classList.add("chosen");
+});
+
 function openChosen() {
   const row = document.querySelector("main tbody tr.chosen a");
   if (row) row.click();

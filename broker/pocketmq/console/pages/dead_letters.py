@@ -54,7 +54,7 @@ async def redrive(page: Visit) -> Response:
             group, first, topic=topic, dry_run=True
         )
         total = min(waiting, count) if count else waiting
-        lines = [f"{total} dead letters of {group}, the oldest first:"]
+        lines = [f"{texts.counted(total, 'dead letter')} of {group}, the oldest first:"]
         lines += [f"{one.message_id} → {one.topic}" for one in plan[:LINES_MAX]]
         return page.render(
             "plan.html", title=f"Redrive {group}", lines=lines, confirm=group, verb="Redrive",
@@ -69,7 +69,7 @@ async def redrive(page: Visit) -> Response:
         if not done or not waiting or (count and left <= 0):
             break
     forget(page)
-    page.note(f"Sent {texts.count(sent)} dead letters again.", command)
+    page.note(f"Sent {texts.counted(sent, 'dead letter')} again.", command)
     return page.redirect("/dead-letters/group", group=group)
 
 
@@ -86,7 +86,8 @@ async def purge(page: Visit) -> Response:
     command = page.console.command("dlq", "purge", group, "--yes")
     if page.text("confirm") != group or not page.has("until"):
         until = place_of({one.queue_id: one.new_offset for one in rows})
-        lines = [f"{letters.waiting_count} dead letters of {group} would count as handled"]
+        waiting = texts.counted(letters.waiting_count, "dead letter")
+        lines = [f"{waiting} of {group} would count as handled"]
         return page.render(
             "plan.html", title=f"Purge {group}", lines=lines, confirm=group, verb="Purge",
             target="/dead-letters/purge", fields={"group": group, "until": until or "0:0"},
@@ -101,7 +102,7 @@ async def purge(page: Visit) -> Response:
             )
             count += last - (one.old_offset or 0)
     forget(page)
-    page.note(f"{texts.count(count)} dead letters count as handled.", command)
+    page.note(f"Counted {texts.counted(count, 'dead letter')} as handled.", command)
     return page.redirect("/dead-letters")
 
 

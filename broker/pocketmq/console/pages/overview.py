@@ -179,9 +179,9 @@ def verdict(facts: Facts) -> StateSentence:
     waiting = sum(one.waiting_count for one in facts.dead or ())
     if waiting and facts.dead:
         worst = max(facts.dead, key=lambda one: one.waiting_count)
-        noun = "message" if waiting == 1 else "messages"
+        of = worst.group if worst.waiting_count == waiting else f"groups, most of {worst.group}"
         return StateSentence(
-            "warn", f"{texts.count(waiting)} {noun} could not be consumed, most of {worst.group}.",
+            "warn", f"{texts.counted(waiting, 'message')} of {of} could not be consumed.",
             "Look at the dead letters, then redrive or purge them.", "/dead-letters",
         )  # fmt: skip
     if facts.lag and not facts.member_count:
