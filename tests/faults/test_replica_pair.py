@@ -271,11 +271,9 @@ def test_a_follower_has_everything_of_a_log_that_ends_with_a_file() -> None:
         a, b = pair.nodes.values()
         await connected(pair)
         await sent(pair, "a", 0, 4)
-        size, store = a.store.log.file_size_bytes, a.store
+        file_size, store = a.store.log.file_size_bytes, a.store
         await pair.until(lambda: b.store.appended == store.appended, "the follower catches up")
-        while size - store.appended > 500:
-            await sent(pair, "a", store.appended, 1)
-        await pair.until(lambda: b.store.appended == store.appended, "the follower catches up")
+        size = store.appended // file_size * file_size + file_size
         pair.network.stall("a", "b")
         images = list[Image]()
 
