@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.store.read.log_proofs import PROOFS_MAX, STEP, last_proof, many_proofs
+from pocketmq.store.read.log_proofs import PROOFS_MAX, STEP, last_proof, many_proofs, proofs_between
 from tests.kit.store_language import store_at
 
 SIZE = 1 << 16
@@ -44,3 +44,18 @@ async def test_more_records_are_named_at_growing_distances(tmp_path: Path) -> No
         assert all(end - at <= 2 * STEP + 2_000 for at in inside[:2])
         for proof in proofs:
             assert log.record_size_at(proof.begin) == proof.end - proof.begin
+
+
+async def test_records_between_two_are_named_though_the_first_file_has_expired(
+    tmp_path: Path,
+) -> None:
+    async with store_at(tmp_path / "s", commit_log_file_size_bytes=SIZE) as store:
+        log, ends = store.store.log, list[int]()
+        while store.store.appended < 4 * SIZE:
+            await store.send("orders", "x" * 900)
+            ends.append(store.store.appended)
+        log.files.drop_first().remove()
+        common, *between, other = ends[-9:]
+        proofs = proofs_between(log, common, other - 1)
+        assert [proof.end for proof in proofs] == [other, *reversed(between), common]
+        assert proofs_between(log, common, common) == ()

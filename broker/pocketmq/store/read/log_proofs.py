@@ -73,7 +73,7 @@ def proofs_between(log: CommitLog, common: int, other: int) -> tuple[Proof, ...]
         return ()
     step = -(-len(starts) // (PROOFS_MAX - 1))
     named = [_proof(log, at) for at in reversed(starts[::step])]
-    return (*named, *last_proof(log, 0, common))
+    return (*named, *last_proof(log, common, common))
 
 
 def _in_file(log: CommitLog, base: int, end: int) -> list[int]:
