@@ -158,6 +158,24 @@ async def test_the_mode_survives_a_restart_and_applies_to_all_topics(broker: Sto
     assert not tables.modes.pops("other")
 
 
+async def test_an_orderly_consumer_pulls_also_in_mode_pop_while_nothing_is_leased(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    """The client for Java pulls for an orderly listener, whatever the group's mode."""
+    await broker.add("orders", b"a", queue_id=0)
+    assert (await client.ask(401, {}, mode("POP"))).code == 0
+    await beat(client, "g", "orders")
+    assert (await pull(client, "g", "orders")).code == 1
+    queue = {"brokerName": "broker-a", "queueId": 0, "topic": "orders"}
+    locked = {"clientId": "c1", "consumerGroup": "g", "mqSet": [queue], "onlyThisBroker": False}
+    assert (await client.ask(41, {}, json.dumps(locked).encode())).code == 0
+    assert (await pull(client, "g", "orders")).code == 0
+    popped = await pop(client)
+    refused = await pull(client, "g", "orders")
+    assert (refused.code, "in use by pop clients" in refused.remark) == (1, True)
+    assert await ack(client, *handles(popped)) == 0
+
+
 async def test_a_group_commits_offsets_or_settles_leases(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

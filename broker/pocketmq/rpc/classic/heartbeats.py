@@ -121,13 +121,18 @@ class ClassicClients:
     def check_free(self, group: str) -> None:
         """Raises GroupInUse if a group may not pull: its mode is POP, or it has leases.
 
-        A group with classic members has no leases, since its receives and pops are refused.
+        A group with classic members that pull has no leases, since its receives and pops are
+        refused. Orderly consumers for Java pull also in mode POP; the locks of their queues show
+        that the group has some.
 
-        Cost   linear in the number of clients and leased queues, unless the group has members
+        Cost   linear in the number of clients and leased queues, unless the group has members that
+               pull
         """
         if self._tables.modes.pops(group):
-            raise GroupInUse(group=group, kind=POP)
-        if self._sessions.groups.group(group) is None:
+            if not self._sessions.locks.has_locked(group, self._clock.monotonic_ms()):
+                raise GroupInUse(group=group, kind=POP)
+            self.check_settled(group)
+        elif self._sessions.groups.group(group) is None:
             self.check_settled(group)
 
     def check_settled(self, group: str) -> None:
