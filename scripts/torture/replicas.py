@@ -1,8 +1,9 @@
 """A leader and its follower under faults: no acknowledged message is lost, both end equal.
 
-    replicas        two daemons under load, kills of either or both, pauses of the leader around a
-                    promotion, cuts and stalls between them (tests/faults/replica_lives.py). Each
-                    pair lives through EVENTS_PER_PAIR events and is then compared
+    replicas        two daemons under load: kills of either or both, also while they start, pauses
+                    of the leader around a promotion, cuts and stalls between them, full disks, and
+                    clocks that differ by hours (tests/faults/replica_lives.py). Each pair lives
+                    through EVENTS_PER_PAIR events and is then compared
     replica_walks   both in one process on simulated disks and a simulated network, with power cuts
                     and deaths within any call of the disk (tests/sim/replica_walk.py)
 
@@ -19,9 +20,11 @@ from harness.budget import SEEDS_APART, Budget, quiet
 from tests.faults.replica_lives import EVENTS, ReplicaLives
 from tests.sim.replica_walk import walk
 
-EVENTS_PER_PAIR: Final = 25
+EVENTS_PER_PAIR: Final = 60
 WALKS_MAX: Final = 1_000_000
 PORTION: Final = 20
+SLOW_S: Final = 15.0
+"""Duration from which an event is printed."""
 STEPS, LONG_STEPS = 40, 140
 WRONG_TOLD: Final = 10
 
@@ -54,9 +57,11 @@ def _one_pair(place: Path, seed: int, budget: Budget) -> Counter[str]:
         for number in range(EVENTS_PER_PAIR):
             if number and not budget.left():
                 break
-            event = chance.choice(EVENTS)
+            event, begun = chance.choice(EVENTS), budget.spent
             try:
                 lives.live(event)
+                if budget.spent - begun > SLOW_S:
+                    print(f"  {budget.spent:6.0f} s  slow: {event}, {budget.spent - begun:.0f} s")
             except BaseException as error:
                 error.add_note(f"event {number}: {event}")
                 raise

@@ -4,13 +4,17 @@
         lives.live("kill leader, promote")      one event of EVENTS under load
         lives.compare()                         both are equal, and the history has no fault
 
-Acknowledgements wait for the follower (`in_sync_replicas = 2` on both). Events are of EVENTS.
+Acknowledgements wait for the follower (`in_sync_replicas = 2` on both). Events are of EVENTS. Each
+start sets another clock, and all brokers are forked from one process (forge.py). As root each has a
+small disk of its own.
 """
 
 import asyncio
+import os
 import shutil
 import signal
 import socket
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,8 +28,9 @@ from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStatus
-from tests.e2e.daemon import Daemon, messages_of
+from tests.e2e.daemon import messages_of
 from tests.e2e.proxy import Proxy
+from tests.faults.forge import Forge, Forged
 from tests.faults.history import Code, Queue, body_of, code_of
 from tests.faults.replicas import Ack, Leads, PairHistory, Place, Seen, faults_of
 from tests.kit.golden_log import files_below
@@ -36,36 +41,55 @@ SETTINGS: Final = (
 )  # fmt: skip
 TOPICS: Final = ("orders", "bills")
 SLOW_S: Final = 180.0
+SENT_S, REFUSED_S = 0.002, 0.02
+"""Pauses of a producer: starts need the cores."""
 EVENTS: Final = (
     "kill follower", "kill leader", "kill leader, promote", "kill both", "kill both, promote",
     "pause leader, promote", "hand over", "cut", "stall to leader", "stall to follower",
-    "lose disk of follower",
+    "lose disk of follower", "fill disk of follower", "fill disk of leader",
 )  # fmt: skip
+AHEAD_MS: Final = (-3_600_000, 0, 3_600_000)
+"""Each start of a broker sets its clock to one of these."""
+KILLS_MAX: Final = 6
+"""Most kills of one start: all but the last one are while it starts."""
+STARTING_S: Final = 0.4
+PULSES: Final = 15
+"""Pauses of an old leader after the promotion."""
+DISK_MIB: Final = 96
 
 
 class Party:
-    """One broker: its process, the socket that it keeps over restarts, and the proxy to it."""
+    """One broker: its process, the socket that it keeps over restarts, and the proxy to it.
+
+    As root it has a file system of its own, which can be filled.
+    """
 
     def __init__(self, place: Path, name: str, stack: ExitStack) -> None:
         self.name = name
-        self.store = place / name
+        self.place = place / name
+        self.store = self.place / "store"
+        self.place.mkdir()
+        self.has_disk = os.geteuid() == 0 and _mount(self.place)
+        if self.has_disk:
+            stack.callback(subprocess.run, ["umount", "-l", str(self.place)], check=False)
         self.listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
         self.proxy = stack.enter_context(Proxy(self.address))
         self.follows = ""
-        self.daemon: Daemon | None = None
+        self.daemon: Forged | None = None
 
-    def start(self) -> None:
-        """Starts the process, and waits until it serves."""
+    def begin(self, forge: Forge, chance: Random) -> None:
+        """Starts the process, with another clock."""
         follows = ("--set", f"replication.leader={self.follows}") if self.follows else ()
-        self.daemon = Daemon(self.store, *SETTINGS, *follows, listening=self.listening)
+        ahead_ms = chance.choice(AHEAD_MS)
+        self.daemon = Forged(
+            forge, self.store, self.listening, *SETTINGS, *follows, ahead_ms=ahead_ms
+        )
         self.daemon.begin()
-        self.daemon.serve()
 
     def kill(self) -> None:
         """Ends the process by SIGKILL."""
         assert self.daemon is not None
-        self.daemon.signal(signal.SIGKILL)
         self.daemon.end()
         self.daemon = None
 
@@ -73,6 +97,17 @@ class Party:
         """Sends a signal."""
         assert self.daemon is not None
         self.daemon.signal(number)
+
+    def fill(self) -> None:
+        """Takes the room that is left on its file system, up to some KiB."""
+        free = os.statvfs(self.place)
+        with (self.place / "ballast").open("wb") as file, suppress(OSError):  # A race for the rest.
+            os.posix_fallocate(file.fileno(), 0, max(free.f_bavail - 8, 1) * free.f_frsize)
+
+
+def _mount(place: Path) -> bool:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(place)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 class ReplicaLives:
@@ -85,14 +120,16 @@ class ReplicaLives:
         self._stack = ExitStack()
         self._parties = [Party(place, name, self._stack) for name in ("a", "b")]
         self._parties[1].follows = self._parties[0].proxy.address
+        sockets = [party.listening.fileno() for party in self._parties]
+        self._forge = self._stack.enter_context(Forge(sockets))
         self.leader, self.follower = self._parties
         self._seq = 0
 
     def __enter__(self) -> Self:
         try:
             self._note_leader(0)
-            self.leader.start()
-            self.follower.start()
+            self._start(self.leader)
+            self._start(self.follower)
             self.settle()
         except BaseException:
             self._end()
@@ -105,6 +142,9 @@ class ReplicaLives:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is not None:
+            for party in self._parties:
+                shutil.copytree(party.place, party.place.with_suffix(".kept"))
         self._end()
 
     def _end(self) -> None:
@@ -114,6 +154,17 @@ class ReplicaLives:
                     party.signal(signal.SIGCONT)
                 party.daemon.end()
         self._stack.close()
+
+    def _start(self, party: Party) -> None:
+        """Starts a broker, which may be killed while it starts, and waits until it serves."""
+        for _ in range(self.chance.randrange(KILLS_MAX) if self.history.events[1:] else 0):
+            party.begin(self._forge, self.chance)
+            time.sleep(self.chance.uniform(0, STARTING_S))
+            self.figures["kills at a start"] += 1
+            self._kill(party)
+        party.begin(self._forge, self.chance)
+        assert party.daemon is not None
+        party.daemon.serve()
 
     # -- events --------------------------------------------------------------------------------
     def live(self, event: str) -> None:
@@ -150,7 +201,7 @@ class ReplicaLives:
                     receipt = await client.send(Message(topic, body))
                 except ClientError:
                     self.figures["sends refused, or without answer"] += 1
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(REFUSED_S)
                     continue
                 self.figures[f"sends: {receipt.status.name}"] += 1
                 if receipt.status is PutStatus.OK:
@@ -159,6 +210,7 @@ class ReplicaLives:
                     self.history.events.append(Ack(now, party.name, place, code, sent_at))
                     if self._seq % 4 == 0:
                         await self._read(client, party, place)
+                await asyncio.sleep(SENT_S if receipt.status is PutStatus.OK else REFUSED_S)
 
     async def _read(self, client: AsyncClient, party: Party, place: Place) -> None:
         """Reads what was acknowledged, and what follows it."""
@@ -178,37 +230,58 @@ class ReplicaLives:
 
     def _kill_follower(self) -> None:
         self._kill(self.follower)
-        self.follower.start()
+        self._start(self.follower)
 
     def _kill_leader(self) -> None:
         self._kill(self.leader)
-        self.leader.start()
+        self._start(self.leader)
 
     def _kill_leader_promote(self) -> None:
         old = self.leader
         self._kill(old)
         self.promote()
-        old.start()
+        self._start(old)
 
     def _kill_both(self) -> None:
         self._kill(*self.chance.sample(self._parties, 2))
         for party in self.chance.sample(self._parties, 2):
-            party.start()
+            self._start(party)
 
     def _kill_both_promote(self) -> None:
         old = self.leader
         self._kill(*self.chance.sample(self._parties, 2))
-        self.follower.start()
+        self._start(self.follower)
         self.promote()
-        old.start()
+        self._start(old)
 
     def _pause_leader_promote(self) -> None:
         old = self.leader
-        old.signal(signal.SIGSTOP)
-        self.figures["pauses"] += 1
+        self._pause(old)
         self.promote()
-        time.sleep(self.chance.uniform(0, 0.3))
+        for _ in range(PULSES):
+            time.sleep(self.chance.uniform(0, 0.05))
+            old.signal(signal.SIGCONT)
+            time.sleep(self.chance.uniform(0, 0.05))
+            self._pause(old)
         old.signal(signal.SIGCONT)
+
+    def _pause(self, party: Party) -> None:
+        party.signal(signal.SIGSTOP)
+        self.figures["pauses"] += 1
+
+    def _fill_disk_of_follower(self) -> None:
+        self._fill(self.follower)
+
+    def _fill_disk_of_leader(self) -> None:
+        self._fill(self.leader)
+
+    def _fill(self, party: Party) -> None:
+        if not party.has_disk:
+            return
+        self.figures["disks filled"] += 1
+        party.fill()
+        time.sleep(self.chance.uniform(0.1, 0.6))
+        (party.place / "ballast").unlink()
 
     def _hand_over(self) -> None:
         old = self.leader
@@ -233,7 +306,7 @@ class ReplicaLives:
     def _lose_disk_of_follower(self) -> None:
         self._kill(self.follower)
         shutil.rmtree(self.follower.store)
-        self.follower.start()
+        self._start(self.follower)
         if asyncio.run(_status(self.follower.address)).role == LEADER:  # As its settings say.
             self.until(lambda: self._role(self.follower) == FENCED, "it is fenced")
 
@@ -274,7 +347,7 @@ class ReplicaLives:
         self.figures["stores emptied"] += 1
         party.kill()
         shutil.rmtree(party.store)
-        party.start()
+        self._start(party)
 
     def _trouble(self, party: Party) -> str:
         with suppress(ClientError):
