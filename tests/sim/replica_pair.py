@@ -157,8 +157,8 @@ class ReplicaPair:
         node.die(node.state_after(cut=cut))
 
     async def restart(self) -> None:
-        await self.look()
         for node in self.nodes.values():
+            await self.look()  # It may have died while the other one started.
             if node.is_dead:
                 node.disk.capacity_bytes = None
                 node.start()
