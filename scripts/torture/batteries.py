@@ -15,6 +15,8 @@ from harness.figures import table
 
 OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
 BATTERIES: Final = {
+    "archive_lake": "archives:lake",
+    "archive_raw": "archives:raw",
     "classic_frames": "classic_frames:torture",
     "clocks": "clocks:torture",
     "crash": "simulated:crash",
