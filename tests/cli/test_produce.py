@@ -236,6 +236,7 @@ def test_lines_of_json_are_messages(broker: LocalBroker) -> None:
 def test_what_consume_prints_can_be_sent_again(broker: LocalBroker) -> None:
     run("produce", "orders", "--jsonl", "--queue", "0", given=JSON_LINES.split(b"\n")[0])
     run("produce", "orders", "--jsonl", "--queue", "0", given=b'{"body_base64": "/w=="}')
+    broker.do(broker.inner.talking.settled())
     printed = run("consume", "orders", "--pull", "--from", "earliest", "-o", "jsonl").out
     before = sent(broker)
     assert run("produce", "copies", "--jsonl", given=printed.encode()).code == 0

@@ -1,5 +1,6 @@
 """Pages for operators on a real broker: tail, dead letters, delays, transactions, access."""
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -151,7 +152,10 @@ async def test_a_transaction_is_committed_and_rolled_back(
         )
         for _ in range(2)
     ]
-    page = await visitor.get("/transactions")
+    async with asyncio.timeout(20):
+        page = await visitor.get("/transactions")
+        while page.text.count("payers") < 2:  # A half message is noted when it is dispatched.
+            page = await visitor.get("/transactions")
     assert page.text.count("payers") == 2
     one = await visitor.get(f"/transactions/one?id={half[0].transaction_id}")
     assert "half-body" in one.text

@@ -28,7 +28,7 @@ from tests.kit.store_broker import StoreBroker, store_broker
 
 CODES: Final = [row.number for row in TABLE.rows if row.number != ANY_CODE]
 LIMITS: Final = {row.number: row.own["request_size_max"] for row in TABLE.rows}
-KNOWN: Final = frozenset({*range(27), 206, 207, 208, 209, 210, 211, 309})
+KNOWN: Final = frozenset({*range(27), 206, 207, 208, 209, 210, 211, 309, 604})
 """Codes that RocketMQ's clients know."""
 REFUSED: Final = frozenset({1, 2, 3, 13, 14, 16, 17, 23, 26})
 """Codes of requests that may have changed nothing."""

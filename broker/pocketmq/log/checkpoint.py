@@ -45,7 +45,11 @@ MARK: Final = Layout(
 )
 _CRC_POSITION: Final = MARK.positions["crc"]
 CONFIRMED: Final = Layout(
-    ("confirmed_upto", "q", "consumers were shown the records below; 2^63 - 1: all of them"),
+    (
+        "confirmed_upto",
+        "q",
+        "consumers saw the records below; -1 - offset: unconfirmed ones; 2^63 - 1: all of them",
+    ),
     ("confirmed_crc", "I", "CRC-32 of the 76 bytes before; invalid in older versions: all"),
 )
 """Follows MARK in a slot."""
@@ -135,7 +139,7 @@ class FlushedMark(_NumbersFile):
 
     __slots__ = (
         "_found", "_is_allocated", "_is_announced", "_kept", "_sequence", "_written", "checkpoint",
-        "confirmed_upto", "flushed_upto",
+        "confirmed_upto", "flushed_upto", "is_confirmed",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, own_directory: Path) -> None:
@@ -152,6 +156,8 @@ class FlushedMark(_NumbersFile):
         self.flushed_upto = 0
         self.confirmed_upto = OFFSET_MAX
         """Physical offset below which consumers were shown every record; part of each `write`."""
+        self.is_confirmed = False
+        """Whether leaders have confirmed these records; part of each `write`."""
 
     def open(self) -> None:
         """Reads the file's newer valid slot; if there is no file, the first `write` creates it."""
@@ -193,7 +199,8 @@ class FlushedMark(_NumbersFile):
         self._kept = slot
         self.flushed_upto = flushed_upto
         self.checkpoint = checkpoint
-        self.confirmed_upto = confirmed_upto
+        self.is_confirmed = 0 <= confirmed_upto < OFFSET_MAX
+        self.confirmed_upto = max(confirmed_upto, ~confirmed_upto)
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
         """Returns the mark; None if there is none, or if another broker wrote after it.
@@ -206,7 +213,7 @@ class FlushedMark(_NumbersFile):
             if found[3] == checkpoint:
                 self._adopt(*found)
                 return self.flushed_upto
-        self.confirmed_upto = OFFSET_MAX
+        self.confirmed_upto, self.is_confirmed = OFFSET_MAX, False
         return None
 
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
@@ -228,7 +235,9 @@ class FlushedMark(_NumbersFile):
         checkpoint = self.checkpoint if checkpoint is None else checkpoint
         content = MARK.struct.pack(self._sequence, flushed_upto, checkpoint, 0)[:_CRC_POSITION]
         content += zlib.crc32(content).to_bytes(4)
-        content += CONFIRMED.struct.pack(self.confirmed_upto, 0)[:-_CRC_SIZE]
+        is_plain = self.is_confirmed or self.confirmed_upto == OFFSET_MAX
+        confirmed_upto = self.confirmed_upto if is_plain else ~self.confirmed_upto
+        content += CONFIRMED.struct.pack(confirmed_upto, 0)[:-_CRC_SIZE]
         content += zlib.crc32(content).to_bytes(4)
         self._written = slot = 1 - self._kept
         self._disk.write_at(self._descriptor, slot * SLOT_SIZE, content)

@@ -48,16 +48,18 @@ class Marks:
     is_sync        whether consumers see only flushed records; if not, they see committed records
     is_bounded     whether consumers see only replicated records
     confirmed      physical offset below which they saw every record before, if it is bounded
+    is_confirmed   whether leaders have confirmed these records; if not, the broker has led without
+                   a bound
     """
 
     __slots__ = (
-        "_confirmed_at_end", "_here", "_visible", "appended", "committed", "dispatched", "failure",
-        "flushed", "is_ending", "last_dispatched", "replicated",
+        "_confirmed_at_end", "_here", "_shown_before", "_visible", "appended", "committed",
+        "dispatched", "failure", "flushed", "is_ending", "last_dispatched", "replicated",
     )  # fmt: skip
 
     def __init__(
         self, end: int, time_ms: int, last_record: int, *, is_sync: bool, is_bounded: bool = False,
-        confirmed: int = OFFSET_MAX,
+        confirmed: int = OFFSET_MAX, is_confirmed: bool = False,
     ) -> None:  # fmt: skip
         assert 0 <= last_record <= end, (last_record, end)
         self.appended = End(end, time_ms)
@@ -70,6 +72,7 @@ class Marks:
         self._here = self.flushed if is_sync else self.committed
         self._visible = End(shown, time_ms) if is_bounded else self._here
         self._confirmed_at_end = shown
+        self._shown_before = -1 if is_confirmed else shown
         self.failure: StoreFailed | None = None
         """First failure of the store; after it, nothing is acknowledged."""
         self.is_ending = False
@@ -90,6 +93,11 @@ class Marks:
         if not self.is_bounded:
             return OFFSET_MAX
         return self._confirmed_at_end if self.is_ending else self._visible.value
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether leaders have confirmed what consumers see of a bounded store."""
+        return self.is_bounded and self.confirmed > self._shown_before
 
     def fail(self, failure: StoreFailed) -> None:
         """Fails all present and later waits for the disk with the store's error."""

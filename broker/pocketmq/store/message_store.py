@@ -195,11 +195,9 @@ class MessageStore:
         self.log = log
         self.tables = tables
         self.marks = marks = Marks(
-            log.appended,
-            found.last_time,
-            found.last_record,
-            is_sync=settings.is_sync,
+            log.appended, found.last_time, found.last_record, is_sync=settings.is_sync,
             is_bounded=settings.is_bounded, confirmed=parts.mark.confirmed_upto,
+            is_confirmed=parts.mark.is_confirmed,
         )  # fmt: skip
         durability = Durability(log, parts.mark, marks, settings, clock, self._fail)
         self.views = views = Views(parts, marks, durability.request, self._fail)

@@ -112,7 +112,10 @@ async def test_files_go_once_they_are_archived(tmp_path: Path) -> None:
         assert store.file_count == before
         assert store.retention.status == "on, held by archive at offset 0"
         assert (await store.store.tables.archive_mark.report(end, "s3://lake")).upto == end
-        assert (await store.store.tables.archive_mark.report(3, "other")).upto == end
+        assert (await store.store.tables.archive_mark.report(3, "other")).upto == 3
+        await store.round(hours_later=100)
+        assert store.file_count == before
+        assert (await store.store.tables.archive_mark.report(end, "other")).upto == end
         await store.round(hours_later=100)
         assert store.file_count == 1
 

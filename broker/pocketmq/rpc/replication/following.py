@@ -248,7 +248,8 @@ class FollowerLink:
             other = min([one.begin for one in named if one.begin >= common], default=common)
             self._named = proofs_between(store.log, common, other) or named
         is_exact = self._named is named
-        confirmed = min(store.marks.confirmed, store.appended) if is_exact else 0
+        is_known = is_exact and store.marks.is_confirmed
+        confirmed = min(store.marks.confirmed, store.appended) if is_known else 0
         if not is_exact or self._confirmed < confirmed > common:
             self._confirmed = confirmed
             raise LeaderBroken(f"both logs agree up to {common}: the next records are compared")

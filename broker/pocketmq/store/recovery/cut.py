@@ -114,6 +114,7 @@ def _distrust(parts: StoreComponents, begin: int) -> None:
         confirm_physical_offset=min(before.confirm_physical_offset, begin),
     )
     mark.confirmed_upto = min(mark.confirmed_upto, begin)
+    mark.is_confirmed = True  # Both brokers have what is left.
     parts.ends.remove()
     if mark.valid_upto(encode_checkpoint(before)) is not None:
         mark.write(min(mark.flushed_upto, begin), encode_checkpoint(values))

@@ -228,6 +228,7 @@ class StoreStart:
                 ends.save(encode_checkpoint(values), ends.rows)
         # What is appended from now on is not confirmed, whatever the last run saw.
         is_bounded = parts.settings.is_bounded
+        mark.is_confirmed |= not end
         mark.confirmed_upto = min(mark.confirmed_upto, end) if is_bounded else OFFSET_MAX
         mark.write(end, encode_checkpoint(values))
         mark.sync()
