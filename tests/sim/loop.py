@@ -44,6 +44,11 @@ class Deadlock(AssertionError):
     """Everybody waits, or spins, and nothing is going to happen."""
 
 
+def _end_pause(future: "asyncio.Future[None]") -> None:
+    if not future.done():  # It may be cancelled in the same turn.
+        future.set_result(None)
+
+
 class LoopClock(FakeClock):
     """A clock that goes with a loop's time; `wall` may be set, `advance` adds to both."""
 
@@ -92,7 +97,7 @@ class SeededLoop(asyncio.BaseEventLoop):
     async def pause(self, seconds: float) -> None:
         """Advances virtual time, which takes no real time."""
         future: asyncio.Future[None] = self.create_future()
-        timer = self.call_later(seconds, future.set_result, None)
+        timer = self.call_later(seconds, _end_pause, future)
         try:
             await future
         finally:
