@@ -5,8 +5,9 @@ The URL's parameters are q (a part of a row's text), sort (a column) and from (t
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -32,6 +33,8 @@ REST: Final = 2.0
 LIVE_PAUSE: Final = 200
 """The same for a page that loads itself, which costs less than 1 %."""
 LIVE_MAX_S: Final = 180.0
+TIMES: Final = 3
+"""Last questions of which the quickest tells the cost: others were slow by the machine's load."""
 
 Row = TypeVar("Row")
 
@@ -93,29 +96,34 @@ class KeptAnswer:
     """An answer that pages share, and the question that gets the next one.
 
     answered_s   monotonic time of the answer; 0: there is none yet
-    took_s       time that its question took
+    took_s       times that the last questions took
     keep_s       least time for which it is used without a new question
     """
 
     answer: Any = None
     answered_s: float = 0.0
-    took_s: float = 0.0
+    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=TIMES))
     keep_s: float = 0.0
     asking: "asyncio.Task[Any] | None" = None
 
     def is_fresh(self, *, is_live: bool) -> bool:
-        """Returns whether no new question is needed, on a page that loads itself or another."""
-        assert self.took_s >= 0, "a question took less than no time"
+        """Returns whether no new question is needed, on a page that loads itself or another.
+
+        One question tells no cost: the first may be slow by what it finds for the first time.
+        """
         pause, longest_s = (LIVE_PAUSE, LIVE_MAX_S) if is_live else (PAUSE, KEPT_MAX_S)
-        fresh_s = max(self.keep_s, min(pause * self.took_s, longest_s))
+        cost_s = min(self.took_s) if len(self.took_s) > 1 else 0.0
+        assert cost_s >= 0, "a question took less than no time"
+        fresh_s = max(self.keep_s, min(pause * cost_s, longest_s))
         return self.answered_s > 0 and time.monotonic() - self.answered_s < fresh_s
 
     async def ask(self, question: Callable[[], Awaitable[Any]], keep_s: float) -> Any:
-        """Gets a new answer; one that took long is kept for longer."""
+        """Gets a new answer; one that takes long each time is kept for longer."""
         begun_s = time.monotonic()
         self.answer = await question()
         self.answered_s = time.monotonic()
-        self.took_s, self.keep_s = self.answered_s - begun_s, keep_s
+        self.took_s.append(self.answered_s - begun_s)
+        self.keep_s = keep_s
         return self.answer
 
 
