@@ -9,6 +9,8 @@ from pocketmq.model.spans import derived_context, record_span_id
 from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
+from tests.kit.lakes import SmallLake
+from tests.kit.log_bytes import LogBytes
 from tests.kit.otlp_receiver import attributes, otlp_receiver
 
 
@@ -229,3 +231,38 @@ def test_a_message_of_the_archive_is_got(broker: LocalBroker, tmp_path: Path) ->
     assert run("msg", "get", "ID7", "--archive", target).code == 3
     done = run("msg", "get", "ID7", "--archive", str(tmp_path / "none"))
     assert (done.code, "make an archive" in done.err) == (3, True)
+
+
+def test_another_brokers_lake_is_refused(broker: LocalBroker, tmp_path: Path) -> None:
+    own, others = str(tmp_path / "own"), SmallLake(tmp_path)
+    log = LogBytes(tmp_path / "s")
+    for number in range(3):
+        log.add("orders", queue_offset=number, keys="k", body=b"%d" % number)
+    log.close()
+    others.run()
+    broker.fill(2)
+    assert run("archive", "run", "h:1", own).code == 0
+    place = ("msg", "get", "--offset", "orders:0:2", "--archive", others.objects.target)
+    assert run(*place).code == 4
+    for more in (1, 3):  # As many messages as the lake, then more.
+        broker.fill(more)
+        found = run("msg", "by-key", "orders", "k", "--archive", others.objects.target)
+        assert (found.code, found.out) == (4, "")
+        assert "another broker's lake: it does not have message" in found.err
+        same = run("msg", "by-key", "orders", "k", "--archive", own)
+        assert (same.code, same.err) == (0, "")
+
+
+def test_a_lake_that_cannot_be_compared_is_read_with_a_note(
+    broker: LocalBroker, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "lake")
+    broker.fill(2)
+    assert run("archive", "run", "h:1", target).code == 0
+    broker.do(broker.inner.expire())
+    broker.fill(1)
+    done = run("msg", "by-key", "orders", "k", "--archive", target)
+    assert [row["queue_offset"] for row in done.document] == [2, 1, 0]
+    assert "whether the lake is of this broker was not checked" in done.err
+    done = run("msg", "get", "ID1", "--topic", "orders", "--archive", target)
+    assert (done.code, "was not checked" in done.err) == (0, True)

@@ -172,3 +172,16 @@ def test_mistakes(tmp_path: Path) -> None:
     (tmp_path / "other" / "commitlog").mkdir(parents=True)
     with pytest.raises(ValueError, match="of one store, not of 2"):
         table.source(paths=f'["{tmp_path / "other"}"]')
+
+
+def test_another_stores_lake_is_refused(tmp_path: Path) -> None:
+    table, other = Table(tmp_path), Table(tmp_path / "other")
+    for one, count in ((table, 4), (other, 6)):
+        one.write(count)
+        one.lake.run()
+    assert table.numbers() == list(range(4))
+    (tmp_path / "l").rename(tmp_path / "own")
+    (tmp_path / "other" / "l").rename(tmp_path / "l")
+    with pytest.raises(NotAStore, match="another store's lake: its last message"):
+        table.source()
+    assert table.numbers(log=False) == list(range(6))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from pocketmq.cli.archive_check import check_lake
 from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.documents import PAGE_COUNT, Document, fields_document, message_document
 from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure
@@ -47,6 +48,14 @@ class ArchivedMessages:
             self._manifest = read_lake(self._objects)
         self.last: dict[QueueKey, int] = last_offsets(self._manifest)
         """Physical offset of the last message of each queue in the lake."""
+
+    def check(self, broker: BrokerConnection, topic: str) -> None:
+        """Checks that the lake is of a broker; see check_lake.
+
+        Errors   Failure
+        """
+        with archive_errors(self._objects):
+            check_lake(broker, self._objects, self._manifest, topic)
 
     def by_key(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[Document]:
         """Yields the messages of a topic with a key or unique key, newest first.
@@ -164,6 +173,7 @@ class KeyMatches:
         _, key, _, begin_ms, end_ms, _ = query = self._query
         stored, topic = [document for page in self for document in page], query.topic
         archive = ArchivedMessages(target)
+        archive.check(self._broker, topic)
         last = {queue_id: at for (name, queue_id), at in archive.last.items() if name == topic}
         new = [one for one in stored if one["physical_offset"] > last.get(one["queue_id"], -1)]
         left = self._left

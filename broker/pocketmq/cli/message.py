@@ -130,6 +130,7 @@ def get(
         found = archive.at(*place) if place else archive.by_id(topic, str(message_id))
         if found is None:
             raise
+        archive.check(broker, found["topic"])
         out.show(found)
     else:
         out.show(message_document(message))

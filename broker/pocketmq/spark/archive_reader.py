@@ -27,7 +27,14 @@ from pocketmq.format.message_columns import columns_of
 from pocketmq.model.message import OFFSET_MAX, QueueKey
 from pocketmq.model.topic import is_system_topic
 from pocketmq.rebuild.log_files import find_log_files
-from pocketmq.spark.lake_rows import LakePart, lake_rows, last_offsets, manifest_of, parts_for
+from pocketmq.spark.lake_rows import (
+    LakePart,
+    check_own,
+    lake_rows,
+    last_offsets,
+    manifest_of,
+    parts_for,
+)
 
 LOOKS: Final = 16
 """Attempts at planning while archive and retention change lake and log."""
@@ -51,7 +58,8 @@ class ArchiveReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Returns the partitions of lake and log.
 
-        Errors   NotAStore, Corruption, WrongFileSize, StoreGap, OSError
+        Errors   NotAStore: there is no lake, or it is another store's; Corruption, WrongFileSize,
+                 StoreGap, OSError
         """
         wanted = self._request.wanted
         for look in range(LOOKS):
@@ -60,6 +68,8 @@ class ArchiveReader(DataSourceReader):
             try:
                 lots = self._log_lots(begin)
                 files = find_log_files(self._request.store) if self._has_log else []
+                if files:
+                    check_own(self._target, manifest.marks.last, files, files[-1].end)
             except FileNotFoundError:  # Retention removed it.
                 if look == LOOKS - 1:
                     raise

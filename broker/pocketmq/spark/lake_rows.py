@@ -13,6 +13,7 @@ from pocketmq.model.message import OFFSET_MAX, QueueKey
 from pocketmq.tools.archive.objects import open_objects
 from pocketmq.tools.lake.catalog import Manifest
 from pocketmq.tools.lake.commits import read_lake
+from pocketmq.tools.lake.ownership import check_own
 from pocketmq.tools.lake.reading import (
     LakeBounds,
     LakePart,
@@ -24,7 +25,7 @@ from pocketmq.tools.lake.reading import (
     with_text,
 )
 
-__all__ = ["LakePart", "lake_rows", "last_offsets", "manifest_of", "parts_for"]
+__all__ = ["LakePart", "check_own", "lake_rows", "last_offsets", "manifest_of", "parts_for"]
 
 NOTHING: Final[Mapping[QueueKey, int]] = {}
 

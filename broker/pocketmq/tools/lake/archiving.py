@@ -15,11 +15,9 @@ import numpy as np
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.columns.queues import QueueTable
-from pocketmq.model.errors import NotAStore
 from pocketmq.rebuild.log_files import (
     CLOCK_STEP_MS,
     LogFile,
-    bytes_at,
     end_before,
     find_log_files,
     may_hold,
@@ -29,6 +27,7 @@ from pocketmq.tools.archive.log_ends import durable_end
 from pocketmq.tools.lake.catalog import LastRecord, Manifest, QueueMark
 from pocketmq.tools.lake.commits import Lake
 from pocketmq.tools.lake.drafts import FILE_SIZE, LakeDrafts, Records
+from pocketmq.tools.lake.ownership import check_own
 from pocketmq.tools.selection import TIME_MAX, LogSearch, Selection
 
 STEP_SIZE: Final = 2 * 1024 * 1024 * 1024
@@ -207,7 +206,7 @@ def archive_log(
     Errors   NotAStore: the lake is another store's; OSError; DiskFull, AllocationFailed
     Cost     reads each message once
     """
-    check_own(lake, log.files, log.end)
+    check_own(lake.target, lake.manifest.marks.last, log.files, log.end)
     begin, upto = lake.manifest.marks.begin(log.patterns), log.upto
     first = log.files[0].base if log.files else log.end
     gap = max(first - begin, 0) if lake.manifest.run else 0
@@ -223,20 +222,3 @@ def archive_log(
     finally:
         archiver.abandon()
     return archiver.archived(gap), search
-
-
-def check_own(lake: Lake, files: Sequence[LogFile], end: int) -> None:
-    """Raises NotAStore if the lake's last message is not in the log, though it should be.
-
-    Files that retention has removed are not looked for.
-    """
-    last = lake.manifest.marks.last
-    if not last.size or (files and last.physical_offset < files[0].base):
-        return
-    why = f"its last message is at {last.physical_offset}, and the log ends at {end}"
-    if last.physical_offset + last.size <= end:
-        record = bytes_at(files, last.physical_offset, last.size)
-        if sha256(record).hexdigest() == last.digest:
-            return
-        why = f"its last message, at {last.physical_offset}, differs from that of the store"
-    raise NotAStore(path=lake.target, why=f"it is another store's lake: {why}")
