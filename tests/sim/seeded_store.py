@@ -23,6 +23,7 @@ from pocketmq.store.dispatch import dispatcher, expiry, views
 from pocketmq.store.dispatch import flush as view_flush
 from pocketmq.store.message_store import MessageStore, open_store
 from pocketmq.store.read.cold_read import value_of
+from pocketmq.store.tables import identity
 from tests.kit.rows import Row, batch
 from tests.kit.store_language import STORE_HOST, small_settings
 from tests.sim.disk import SimDisk
@@ -43,6 +44,10 @@ def tell_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[None]], repro
         with ExitStack() as patches:
             for module in TIMED:
                 patches.enter_context(patch.object(module, "perf_counter", loop.time))
+            ids = Random(seed)  # Of two leaders of one epoch, that with the higher id goes on.
+            patches.enter_context(
+                patch.object(identity, "token_hex", lambda size: ids.randbytes(size).hex())
+            )
             await story(loop)
 
     try:

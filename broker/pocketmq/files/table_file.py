@@ -28,13 +28,13 @@ class TableFile:
     is_private   whether only the broker's user can read the table, and no older version is kept
     """
 
-    __slots__ = ("_copied", "_disk", "_is_private", "_is_sound", "path")
+    __slots__ = ("_copied", "_disk", "_is_private", "is_sound", "path")
 
     def __init__(self, disk: Disk, path: Path, *, is_private: bool = False) -> None:
         self._disk = disk
         self._is_private = is_private
         self.path = path
-        self._is_sound = False
+        self.is_sound = False
         """Whether this object read or wrote the current version."""
         self._copied: Copied | None = None
         """Who knows when followers have the last version: a write may end after the store."""
@@ -48,7 +48,7 @@ class TableFile:
         if found is None:
             return None
         path, content = found
-        self._is_sound = path == self.path
+        self.is_sound = path == self.path
         return content
 
     def _versions(self) -> Iterator[tuple[Path, bytes]]:
@@ -78,7 +78,7 @@ class TableFile:
         try:
             self._replace(content)
         except DiskFull:
-            is_needed = not (self._is_sound and self._disk.exists(self.path))
+            is_needed = not (self.is_sound and self._disk.exists(self.path))
             if is_needed or not self._disk.exists(self.previous):
                 raise
             self._disk.unlink(self.previous)
@@ -88,7 +88,7 @@ class TableFile:
         if self._is_private and self._disk.exists(self.previous):  # An older version kept it.
             self._disk.unlink(self.previous)
             self._disk.sync_directory(self.path.parent)
-        self._is_sound = True
+        self.is_sound = True
         self._disk.tables.told(self.path, None)
 
     def when_copied(self, then: Then) -> None:

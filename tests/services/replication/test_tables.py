@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pocketmq.format.names import BACKUP_SUFFIX
 from pocketmq.format.order_changes import OrderChange
 from pocketmq.format.order_row import OrderedDelivery, QueueOrder
 from pocketmq.format.timer_layout import TimerProgress
@@ -52,11 +53,14 @@ class Leading:
 
     def __init__(self, needed: int = 0) -> None:
         self.disk, self.clock, self.log, self.needed = SimDisk(), FakeClock(), 0, needed
+        self.order = QueueOrder()
+        self.promised = 0
+        self.begin()
+
+    def begin(self) -> None:
         self.tables = Tables(self.disk, PLACE, self.clock, order_journal_bytes=4_096)
         self.tables.read()
         self.users = UserTable(self.disk, PLACE)
-        self.order = QueueOrder()
-        self.promised = 0
         self.feed = TableFeed(
             self.tables.files, self.clock, lambda: self.log, lambda: Quorum(self.needed, 3_000)
         )
@@ -67,6 +71,10 @@ class Leading:
         self.feed.close()
         self.tables.close()
         self.users.close()
+
+    def restart(self) -> None:
+        self.close()
+        self.begin()
 
     def reconnect(self) -> None:
         self.feed.disconnect(self.cursor)
@@ -322,6 +330,28 @@ def test_a_record_that_could_not_be_written_is_not_acknowledged() -> None:
         with pytest.raises(FsyncFailed):
             await send(leader.cursor, leader, follower)
         assert follower.copy.seq == leader.cursor.acknowledged == 1
+
+    run(story)
+
+
+@pytest.mark.parametrize("damage", ["renamed only", "no JSON"])
+def test_a_table_of_which_only_the_previous_version_is_left_is_copied(damage: str) -> None:
+    async def story(leader: Leading, follower: Following) -> None:
+        await leader.tables.topics.create("t", queue_count=1)
+        written = leader.tables.files.read(TOPICS)
+        await send(leader.cursor, leader, follower)
+        path = PLACE / TOPICS
+        leader.disk.rename(path, path.with_name(path.name + BACKUP_SUFFIX))  # Then it was killed.
+        if damage == "no JSON":
+            leader.disk.write_file(path, b"{")
+        leader.restart()
+        follower.copy.begin()
+        await send(leader.cursor, leader, follower)
+        assert leader.tables.topics.find("t") is not None
+        assert follower.content(TOPICS) == written
+        await leader.tables.topics.create("u", queue_count=1)
+        await send(leader.cursor, leader, follower)
+        assert_equal(leader, follower)
 
     run(story)
 

@@ -101,12 +101,14 @@ class CopiedFiles:
     So no table changes while another one is read with it.
     """
 
-    __slots__ = ("_directory", "_disk", "_names", "_pool", "timer")
+    __slots__ = ("_directory", "_disk", "_names", "_pool", "_sound", "timer")
 
     def __init__(self, disk: Disk, directory: Path, pool: ThreadPoolExecutor) -> None:
         self._disk = disk
         self._directory = directory
         self._names = {directory / name: name for name in COPIED}
+        self._sound: set[str] = set()
+        """Names of tables whose present version was sound: later ones were written here."""
         self._pool = pool
         self.timer = CopiedTimer(disk, directory)
 
@@ -127,14 +129,27 @@ class CopiedFiles:
     def read(self, name: str, rows: range | None = None) -> bytes | None:
         """Returns the content of a file, or bytes of it; None if it does not exist.
 
-        Errors   ReadFailed
+        A table whose writing was interrupted is read as a start reads it: the previous version.
+        Errors   ReadFailed, TableUnreadable
         """
         path = self._directory / name
-        with suppress(FileNotFoundError):
-            if rows is None:
-                return self._disk.read_file(path)
-            return self._disk.read_file(path, rows.start, len(rows))
-        return None
+        if name == JOURNAL:
+            with suppress(FileNotFoundError):
+                if rows is None:
+                    return self._disk.read_file(path)
+                return self._disk.read_file(path, rows.start, len(rows))
+            return None
+
+        def sound(content: bytes) -> bytes:
+            if path.suffix == TABLE_SUFFIX and name not in self._sound:
+                decode_file(path.name, content)
+            return content
+
+        file = TableFile(self._disk, path, is_private=name == ACCESS)
+        content = file.read(sound)
+        if file.is_sound:
+            self._sound.add(name)
+        return content
 
     def timer_proof(self) -> TimerProof | None:
         """Returns what proves the copy of the timer log to a leader; None without a copy."""

@@ -9,8 +9,8 @@ Source: none; RocketMQ's slaves have no identity.
 """
 
 import json
-import secrets
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from pocketmq.files.disk import Disk
@@ -79,7 +79,7 @@ class StoreIdentity:
 
 
 def _new_id() -> str:
-    return secrets.token_hex(ID_BYTES)
+    return token_hex(ID_BYTES)
 
 
 def _decode(content: bytes) -> tuple[str, str]:
