@@ -88,6 +88,10 @@ class Archive:
             now_ms=lambda: self.now_ms,
         )  # fmt: skip
 
+    def follow(self, store: Path) -> None:
+        """Ships another store from now on."""
+        self._store, self._shipper = store, None
+
     def ship(self) -> Shipped:
         """Runs a round, a second later than the last one."""
         if self._shipper is None:

@@ -3,6 +3,7 @@
 import shutil
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pocketmq.format.order_row import QueueOrder
 from pocketmq.format.timer_layout import TimerProgress, decode_progress
 from pocketmq.model.errors import NotAStore
 from pocketmq.tools.archive import append_only as module
-from pocketmq.tools.archive.catalog import LOG, MOMENTS, parts_of
+from pocketmq.tools.archive.catalog import LOG, MOMENTS, TIMER, LogPart, parts_of
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.golden_stores import GoldenStores
 from tests.kit.archived import Archive, FailingObjects, Stopped
@@ -141,6 +142,86 @@ async def test_a_killed_shipper_goes_on_where_it_was(tmp_path: Path) -> None:
             archive.ship()
     for archive in archives:
         assert await archive.bodies() == numbered(60)
+
+
+@pytest.mark.parametrize("more", [1, 60])
+async def test_a_restored_store_goes_on_with_its_archive(tmp_path: Path, more: int) -> None:
+    """Its machine was lost before each write of a round that completes a file."""
+    archives = [Archive(tmp_path, str(tmp_path / f"a{number}")) for number in range(9)]
+    async with store_at(tmp_path / "s") as store:
+        for count in (0, 15):
+            await fill(store, count, count + 15)
+            for archive in archives:
+                archive.ship()
+        await fill(store, 30, 60)
+        for fails_at, archive in enumerate(archives):
+            archive.begin(FailingObjects(archive.objects, fails_at))
+            with suppress(Stopped):
+                archive.ship()
+    for archive in archives:
+        lost_ms, kept = archive.now_ms, await archive.bodies()
+        assert len(kept) in (30, 60)
+        async with store_at(archive.restored()) as store:
+            archive.follow(store.directory)
+            for number in range(more):
+                await store.send("T", f"again {number}")
+            await store.settled()
+            archive.ship()
+        again = [f"again {number}" for number in range(more)]
+        assert await archive.bodies() == kept + again
+        assert await archive.bodies(lost_ms) == kept
+        assert archive.now_ms > lost_ms
+        archive.begin()
+        assert not archive.ship().size
+
+
+async def test_a_store_of_an_earlier_moment_does_not_go_on(tmp_path: Path) -> None:
+    archive, moments = Archive(tmp_path), []
+    async with store_at(tmp_path / "s") as store:
+        for count in (0, 15):
+            await fill(store, count, count + 15)
+            archive.ship()
+            moments.append(archive.now_ms)
+    async with store_at(archive.restored(moments[0])) as store:
+        archive.follow(store.directory)
+        with pytest.raises(NotAStore, match="or this store is not of its last moment"):
+            archive.begin()
+    assert await archive.bodies() == numbered(30)
+
+
+async def test_a_restored_timer_log_goes_on_where_its_moment_ends(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    source, sizes = golden.store("semantics"), golden_tool_sizes(golden, "semantics")
+    archive = Archive(tmp_path, store=source, sizes=sizes)
+    archive.ship()
+    before = parts_of(archive.objects.names(TIMER))
+    end = before[-1].end
+    lost = LogPart(end, end + 7, sha256(b"of lost").hexdigest())
+    archive.objects.put(f"{TIMER}/{lost.name}", [b"of lost"])
+    archive.follow(archive.restored())
+    archive.begin()
+    assert parts_of(archive.objects.names(TIMER)) == before
+    again = archive.restored()
+    archive.follow(again)
+    for path in (again / "timerlog").iterdir():
+        path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(NotAStore, match="its timer log differs from that of the store"):
+        archive.begin()
+
+
+async def test_a_clock_that_was_set_back_makes_no_earlier_moment(tmp_path: Path) -> None:
+    archive = Archive(tmp_path)
+    async with store_at(tmp_path / "s") as store:
+        await fill(store, 0, 5)
+        archive.ship()
+        await fill(store, 5, 9)
+        archive.now_ms -= HOUR_MS
+        archive.begin()
+        archive.ship()
+        await fill(store, 9, 12)
+        archive.ship()
+    assert await archive.bodies() == numbered(12)
 
 
 async def test_what_retention_removed_first_is_told(tmp_path: Path) -> None:

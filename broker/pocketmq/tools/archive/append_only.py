@@ -71,6 +71,56 @@ class AppendOnly:
         """The part with the last byte."""
         return max(self._parts, key=lambda part: part.end, default=None)
 
+    def differs(self, files: list[LogFile], end: int, kept: int) -> str:
+        """Returns why a log is not the archived one; "" if it may go on here.
+
+        A restored store has what its moment has. Parts that were written after it are removed, if
+        they are not the log's.
+
+        end      the log's durable end
+        kept     end of the log in the last moment; -1: there is no moment
+        """
+        last = self.last
+        if last is None:
+            return ""
+        found = self._difference(files, end, last, last.end)
+        if not found or not 0 <= kept < last.end:
+            return found
+        inside = [part for part in self._parts if part.begin < kept]
+        near = max(inside, key=lambda part: part.end, default=None)
+        found = "" if near is None else self._difference(files, end, near, min(near.end, kept))
+        if found:
+            return found
+        if near is not None and near.end > kept:
+            file = next((one for one in files if one.base <= near.begin < one.end), None)
+            if file is None:
+                return f"its log differs from that of the store from {kept} on"
+            self._put(file, near.begin, kept, no_advance)
+        for part in [part for part in self._parts if part.end > kept]:
+            self._remove(part)
+        self.upto = max((part.end for part in self._parts), default=-1)
+        return ""
+
+    def _difference(self, files: list[LogFile], end: int, part: LogPart, upto: int) -> str:
+        """Returns how the bytes of a part below `upto` differ from those of a log; "": equal."""
+        if upto > end:
+            return f"its log ends at {upto}, that of the store at {end}"
+        file = next((one for one in files if one.base <= part.begin < one.end), None)
+        if file is None:  # Retention has removed it.
+            return ""
+        digest = part.digest if upto == part.end else self._digest(part, upto)
+        if digest_of(file, part.begin, upto) == digest:
+            return ""
+        return f"its log differs from that of the store between {part.begin} and {upto}"
+
+    def _digest(self, part: LogPart, upto: int) -> str:
+        """Returns the sha256 of the bytes of a part below `upto`."""
+        digest, left = sha256(), upto - part.begin
+        for piece in self._objects.get(f"{self._prefix}/{part.name}"):
+            digest.update(piece[: max(left, 0)])
+            left -= len(piece)
+        return digest.hexdigest()
+
     def ship(self, files: list[LogFile], upto: int, advance: Advance) -> int:
         """Ships the bytes below `upto` that are not archived; returns how many are gone.
 

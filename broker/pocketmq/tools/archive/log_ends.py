@@ -3,7 +3,12 @@
 from pathlib import Path
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.names import TIMER_LOG_DIRECTORY, offset_from_file_name
+from pocketmq.format.names import (
+    CONFIG_DIRECTORY,
+    TIMER_CHECK_FILE,
+    TIMER_LOG_DIRECTORY,
+    offset_from_file_name,
+)
 from pocketmq.format.timer_layout import decode_progress
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile, records_end
@@ -64,3 +69,11 @@ def timer_end(check: bytes, files: list[LogFile]) -> int:
     """Returns the position below which the timer log is durable, by the content of `timercheck`."""
     progress = decode_progress(check)
     return 0 if progress is None else min(progress.log_flushed, files[-1].end)
+
+
+def timer_end_now(disk: Disk, directory: Path, files: list[LogFile]) -> int:
+    """Returns the position below which a store's timer log is durable; 0 without one."""
+    path = directory / CONFIG_DIRECTORY / TIMER_CHECK_FILE
+    if not files or not disk.exists(path):
+        return 0
+    return timer_end(disk.read_file(path), files)

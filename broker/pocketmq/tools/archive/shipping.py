@@ -17,7 +17,7 @@ from pocketmq.model.errors import NotAStore
 from pocketmq.model.store_shape import StoreShape
 from pocketmq.rebuild.log_files import KnownShape, find_log_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
-from pocketmq.tools.archive.append_only import AppendOnly, FileRemoved, digest_of
+from pocketmq.tools.archive.append_only import AppendOnly, FileRemoved
 from pocketmq.tools.archive.catalog import (
     LOG,
     MOMENTS,
@@ -25,8 +25,14 @@ from pocketmq.tools.archive.catalog import (
     Moment,
     hour_of,
 )
-from pocketmq.tools.archive.log_ends import damage_between, durable_end, timer_end, timer_files
-from pocketmq.tools.archive.moments import begin_archive, first_moment
+from pocketmq.tools.archive.log_ends import (
+    damage_between,
+    durable_end,
+    timer_end,
+    timer_end_now,
+    timer_files,
+)
+from pocketmq.tools.archive.moments import begin_archive, first_moment, last_time, read_moment
 from pocketmq.tools.archive.objects import Objects
 from pocketmq.tools.archive.small_files import SmallFiles
 from pocketmq.tools.copies import Turn
@@ -65,7 +71,10 @@ class Shipper:
         self._shape = asdict(StoreShape.of(sizes))
         begin_archive(objects)
         self._log, self._timer = AppendOnly(objects, LOG), AppendOnly(objects, TIMER)
-        self._check_own()
+        time = last_time(objects)
+        self._check_own(None if time is None else read_moment(objects, time))
+        self._time_ms = -1 if time is None else time
+        """Time of the last moment."""
         self._files = SmallFiles(disk, directory, objects)
         self._last: tuple[object, ...] = ()
 
@@ -74,22 +83,26 @@ class Shipper:
         """The archive's path or URL, without credentials."""
         return self._objects.target
 
-    def _check_own(self) -> None:
-        """Raises NotAStore if the archive ends with bytes that are not those of the store."""
+    def _check_own(self, moment: Moment | None) -> None:
+        """Raises NotAStore if the archive ends with bytes that are not those of the store.
+
+        Effects  removes bytes that no moment has, if the store was restored from the last moment
+        """
         last = self._log.last
         if last is None:
             return
-        files = find_log_files(self._directory, self._log_file_bytes)
-        end = durable_end(self._disk, self._directory, files, last.begin)
-        why = f"its log ends at {last.end}, that of the store at {end}"
-        if last.end <= end:
-            file = next((one for one in files if one.base <= last.begin < one.end), None)
-            if file is None:
-                return  # Retention has removed the file.
-            if digest_of(file, last.begin, last.end) == last.digest:
-                return
-            why = f"its log differs from that of the store between {last.begin} and {last.end}"
-        raise NotAStore(path=self._objects.target, why=f"it is another store's archive: {why}")
+        disk, store = self._disk, self._directory
+        files = find_log_files(store, self._log_file_bytes)
+        known = last.begin if moment is None else min(last.begin, moment.upto)
+        end = durable_end(disk, store, files, known)
+        why = self._log.differs(files, end, -1 if moment is None else moment.upto)
+        timer = timer_files(disk, store)
+        if not why and moment is not None:
+            end = timer_end_now(disk, store, timer)
+            why = self._timer.differs(timer, end, moment.timer_upto).replace("log", "timer log")
+        if why:
+            why = f"{why}; it is another store's archive, or this store is not of its last moment"
+            raise NotAStore(path=self._objects.target, why=why)
 
     def round(self, advance: Advance = no_advance) -> Shipped:
         """Ships what is new.
@@ -98,7 +111,8 @@ class Shipper:
                  StrayFile, WrongFileSize, StoreGap, StoreTooNew
         Cost     nothing but reads of a few small files if nothing has changed
         """
-        now = self._now_ms()
+        # A clock that was set back does not make this moment an earlier one.
+        now = max(self._now_ms(), self._time_ms + 1)
         files = [*self._files.of(Turn.FIRST, now), *self._files.of(Turn.EARLY, now)]
         timer = self._ship_timer(self._files.timer_check, advance)
         log = find_log_files(self._directory, self._log_file_bytes)
@@ -118,7 +132,7 @@ class Shipper:
         is_new = said != self._last
         if is_new:
             self._objects.put(moment.name, [moment.encode()])
-            self._last = said
+            self._last, self._time_ms = said, now
         size = max(end - max(before, begin), 0)
         return Shipped(max(self._log.upto, begin), size, is_new, gap, damage)
 
