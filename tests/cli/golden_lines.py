@@ -26,6 +26,7 @@ GOLDEN: Final = {
     "topic ls": "topic ls",
     "topic info": "topic info orders",
     "topic stats": "topic stats orders",
+    "topic producers": "topic producers orders",
     "topic edit": "topic edit orders --queues 4",
     "topic purge": "topic purge orders",
     "topic rm": "topic rm orders",

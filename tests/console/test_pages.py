@@ -302,3 +302,17 @@ async def test_a_broker_that_is_gone_is_told() -> None:
         assert page.status == 503
         assert "The broker does not answer" in page.text
         assert "pocketmq serve" in page.text
+
+
+async def test_the_page_of_a_topic_shows_its_producers(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.admin.create_topic("quiet")
+    page = await visitor.get("/topic?name=quiet")
+    assert "No client has sent to this topic" in page.text
+    await broker.client.send(Message("orders", b"x"))
+    await dispatched(broker.client)
+    (sender,) = await broker.client.admin.list_producers("orders")
+    page = await visitor.get("/topic?name=orders")
+    assert f"unnamed or gone {sender.address}" in " ".join(page.text.split())
+    assert "pocketmq topic producers orders" in page.text

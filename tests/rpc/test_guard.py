@@ -94,6 +94,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Admin/DescribeGroup": [({"name": "g"}, "sub,get group:g")],
     "Admin/UpdateGroup": [({"name": "g"}, "update group:g")],
     "Admin/DeleteGroup": [({"name": "g"}, "delete group:g")],
+    "Admin/ListProducers": [(T, "sub,get topic:t")],
     "Admin/ListMembers": [(G, "sub,get group:g")],
     "Admin/PrintClientStack": [(G, "sub,get group:g")],
     "Admin/VerifyMessage": [({**T, **G}, "update group:g; sub,get topic:t")],

@@ -52,6 +52,9 @@ QUEUE_COLUMNS: Final = columns(
 PURGED_COLUMNS: Final = columns(
     "topic", "queue_id", "old_min_offset", "new_min_offset", "message_count",
 )  # fmt: skip
+PRODUCER_COLUMNS: Final = columns(
+    "address", "client_id", "groups", "language", "version", at("sent_ms")
+)  # fmt: skip
 COUNT_COLUMNS: Final = columns(
     "name", "queue_count", "message_count", "stored_count",
     at("first_store_timestamp_ms"), at("last_store_timestamp_ms"),
@@ -223,6 +226,29 @@ def stats(
         queues = document.pop("queues", [])
         out.table([document], COUNT_COLUMNS)
         out.table(queues, QUEUE_COLUMNS)
+
+    repeat(watch_s, show)
+
+
+@topic.asks(
+    "List the producers of a topic.",
+    "pocketmq topic producers orders",
+    "pocketmq topic producers orders --watch 2s",
+)
+@topic_argument("name")
+@watch_option
+def producers(broker: BrokerConnection, out: Output, name: str, watch_s: float | None) -> None:
+    """List the clients that send to a topic, the last sender first.
+
+    These are clients whose settings name the topic, and the senders of the last 16 messages of each
+    queue. A sender without a client id uses this command line or the client for Python, or is gone.
+    """
+
+    def show() -> None:
+        found = broker.ask(broker.admin.list_producers(name))
+        if not found and watch_s is None:
+            talk(f"no client has sent to {name}, or names it in its settings")
+        out.table((one._asdict() for one in found), PRODUCER_COLUMNS)
 
     repeat(watch_s, show)
 

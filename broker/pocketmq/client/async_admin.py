@@ -36,6 +36,7 @@ from pocketmq.model.administration import (
     TopicChange,
     TopicCounts,
     TopicLag,
+    TopicProducer,
 )
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import QueryResult
@@ -223,6 +224,15 @@ class AsyncAdmin:
         """Returns the clients active in a group in the last two minutes, the latest first."""
         answer = await self._read("ListMembers", group=group)
         return [value_of(Member, row, topics=list(row.topics)) for row in answer.members]
+
+    async def list_producers(self, topic: str) -> list[TopicProducer]:
+        """Returns the clients that send to a topic, the last sender first.
+
+        These are clients whose settings name the topic, and senders of the last messages of its
+        queues.
+        """
+        answer = await self._read("ListProducers", topic=topic)
+        return [value_of(TopicProducer, row, groups=tuple(row.groups)) for row in answer.producers]
 
     async def print_client_stack(
         self, group: str, client_id: str, *, wait_ms: int = ANSWER_MS

@@ -117,6 +117,7 @@ class Admin(Blocking[AsyncAdmin]):
     list_groups = blocking(AsyncAdmin.list_groups)
     describe_group = blocking(AsyncAdmin.describe_group)
     list_members = blocking(AsyncAdmin.list_members)
+    list_producers = blocking(AsyncAdmin.list_producers)
     print_client_stack = blocking(AsyncAdmin.print_client_stack)
     verify_message = blocking(AsyncAdmin.verify_message)
 

@@ -250,6 +250,24 @@ class Member(NamedTuple):
     version: str = ""
 
 
+class TopicProducer(NamedTuple):
+    """A client that sends to a topic.
+
+    address            "127.0.0.1:4711"
+    client_id          as the client reports it; "" if it reports none, or is not connected
+    groups             producer groups of a classic client
+    language, version  as the client reports them
+    sent_ms            store time of its newest message that was found; 0: none was found
+    """
+
+    address: str
+    client_id: str = ""
+    groups: tuple[str, ...] = ()
+    language: str = ""
+    version: str = ""
+    sent_ms: int = 0
+
+
 class DeadLetters(NamedTuple):
     """Counts of a group's dead letters, and the store time of the oldest pending dead letter."""
 

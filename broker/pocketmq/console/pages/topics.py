@@ -5,10 +5,11 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from pocketmq.client import TopicChange, TopicState, errors
+from pocketmq.client import ClientError, TopicChange, TopicState, errors
 from pocketmq.console.browsing import newest
 from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
 from pocketmq.console.web import Route, Visit
+from pocketmq.model.administration import TopicProducer
 
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 
@@ -28,6 +29,7 @@ SORTS: Final = {
 }
 LAGS_S: Final = 0.5
 """Time for which the lags of a topic's groups are kept."""
+PRODUCERS_MAX: Final = 50
 READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 
 
@@ -45,15 +47,17 @@ async def topic(page: Visit) -> Response:
     """Shows one topic."""
     name = page.text("name")
     state = await page.client.admin.describe_topic(name)
-    counts, read, lags = await asyncio.gather(
+    counts, read, lags, producers = await asyncio.gather(
         page.client.admin.topic_counts(name),
         newest(page, name, state.queues, page.text("below")),
         _lags(page, name),
+        _producers(page, name),
     )
     most = max((one.max_offset - one.min_offset for one in state.queues), default=0)
     return page.render(
         "topic.html", topic=state, counts=counts, older=read, lags=lags, most=most,
         worst=max((one.lag_messages for one in lags), default=0), permissions=READ_WRITE,
+        producers=producers, producers_max=PRODUCERS_MAX,
     )  # fmt: skip
 
 
@@ -65,6 +69,20 @@ async def _lags(page: Visit, name: str) -> list[Any]:
         return [] if found is None else found.items
     except (errors.AccessDenied, errors.AdminsOnly):
         return []
+
+
+async def _producers(page: Visit, name: str) -> list[TopicProducer] | None:
+    """Returns the producers of a topic; None: they are not known, or not for this visitor."""
+    if page.console.directory:
+        return None
+    try:
+        return await soon(
+            page, f"producers of {name}", lambda: page.client.admin.list_producers(name), LAGS_S
+        )
+    except ClientError as error:
+        if error.status not in ("UNIMPLEMENTED", "PERMISSION_DENIED"):
+            raise
+        return None
 
 
 async def create(page: Visit) -> Response:

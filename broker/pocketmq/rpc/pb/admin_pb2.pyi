@@ -398,6 +398,34 @@ class DeleteGroupResponse(_message.Message):
     removed_topics: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, removed_topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ListProducersRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class Producer(_message.Message):
+    __slots__ = ("address", "client_id", "groups", "language", "version", "sent_ms")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SENT_MS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    client_id: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    language: str
+    version: str
+    sent_ms: int
+    def __init__(self, address: _Optional[str] = ..., client_id: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., language: _Optional[str] = ..., version: _Optional[str] = ..., sent_ms: _Optional[int] = ...) -> None: ...
+
+class ListProducersResponse(_message.Message):
+    __slots__ = ("producers",)
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    producers: _containers.RepeatedCompositeFieldContainer[Producer]
+    def __init__(self, producers: _Optional[_Iterable[_Union[Producer, _Mapping]]] = ...) -> None: ...
+
 class ListMembersRequest(_message.Message):
     __slots__ = ("group",)
     GROUP_FIELD_NUMBER: _ClassVar[int]

@@ -32,6 +32,7 @@ from pocketmq.rpc.service import MalformedRequest, Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.topic_access import check_may, check_operator_reads
 from pocketmq.rpc.v1.ask_clients import AskClients
+from pocketmq.rpc.v1.list_producers import ListProducers
 from pocketmq.rpc.v1.list_transactions import ListTransactions
 from pocketmq.rpc.v1.pull_message import PullMessage
 from pocketmq.rpc.v1.query_messages import QueryMessages
@@ -88,8 +89,8 @@ class AdminMethods:
     """The methods of pocketmq.v1.Admin."""
 
     __slots__ = (
-        "_process", "_redrive", "_store", "ask_clients", "list_delayed", "list_transactions",
-        "pull_message", "query_messages",
+        "_process", "_redrive", "_store", "ask_clients", "list_delayed", "list_producers",
+        "list_transactions", "pull_message", "query_messages",
     )  # fmt: skip
 
     def __init__(self, backing: Services, process: status.Process) -> None:
@@ -97,6 +98,7 @@ class AdminMethods:
         self._process = process
         self.list_transactions = ListTransactions(backing.transactions)
         self.ask_clients = AskClients(backing)
+        self.list_producers = ListProducers(backing)
         self._redrive = Redrive(store, process.store_host)
         self.list_delayed = ListDelayed(store)
         self.query_messages = QueryMessages(backing.query, store.tables, check=check_operator_reads)

@@ -146,6 +146,9 @@ ADMIN_TABLE: Final = RpcTable(
         Rpc(
             "DeleteGroup", "delete_group", of_group(DELETE, "name"), "delete_subscriptiongroup"
         ),
+        Rpc(
+            "ListProducers", "list_producers", of_topic(LOOK), "get_producer_connection_list"
+        ),
         Rpc("ListMembers", "list_members", of_group(LOOK), "get_consumer_list_by_group"),
         Rpc("ListOffsets", "list_offsets", group_and_topic(LOOK), "get_all_consumer_offset"),
         Rpc("GroupLag", "group_lag", lag, "get_consume_stats"),

@@ -11,7 +11,7 @@ Source: ClientActivity, GrpcClientChannel.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Final
 
 from pocketmq.model.administration import ClientAnswer
@@ -206,8 +206,9 @@ class Telemetry:
 
         Errors   IllegalTopic, SystemTopic, IllegalNumber, TooManyRequests
         """
-        stream.publish({topic_of(topic, call): topic for topic in given.publishing.topics})
-        self._describe(given, caller, ClientKind.PRODUCER, "")
+        topics = {topic_of(topic, call): topic for topic in given.publishing.topics}
+        stream.publish(topics)
+        self._describe(given, caller, call.peer, ClientKind.PRODUCER, topics=frozenset(topics))
         return settings_of_producer(given, self._body_size_max())
 
     async def _of_consumer(self, given: pb.Settings, caller: Caller, call: Call) -> Subscribed:
@@ -225,10 +226,19 @@ class Telemetry:
         check_number("subscriptions", len(entries), upper=TOPICS_MAX)
         topics = frozenset(topic_of(entry.topic, call) for entry in entries)
         await self._ensure_group(name)
-        self._describe(given, caller, ClientKind.SIMPLE_CONSUMER, name)
+        self._describe(given, caller, call.peer, ClientKind.SIMPLE_CONSUMER, group=name)
         return Subscribed(given.SerializeToString(), caller, name, topics)
 
-    def _describe(self, given: pb.Settings, caller: Caller, usual: ClientKind, group: str) -> None:
+    def _describe(
+        self,
+        given: pb.Settings,
+        caller: Caller,
+        peer: str,
+        usual: ClientKind,
+        *,
+        group: str = "",
+        topics: Collection[str] = (),
+    ) -> None:
         kind = KINDS.get(given.client_type, usual)
-        described = Described(kind, group, caller.language, caller.version)
+        described = Described(kind, group, caller.language, caller.version, peer, topics)
         self._sessions.describe(caller.session_id, described)

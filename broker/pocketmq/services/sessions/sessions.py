@@ -6,7 +6,7 @@ Source: GrpcClientSettingsManager, GrpcChannelManager, ClientManagerActivity.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -44,12 +44,16 @@ class Described(NamedTuple):
     """A client's settings.
 
     group    consumer group; "": the client is a producer
+    peer     the client's address, as gRPC writes it
+    topics   topics that a producer names
     """
 
     kind: ClientKind
     group: str
     language: str
     version: str
+    peer: str = ""
+    topics: Collection[str] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -163,6 +167,17 @@ class Sessions:
         """Returns whether a client is known to be a push consumer."""
         session = self._streaming.get(client_id) or self._quiet.get(client_id)
         return session is not None and session.kind in PUSHED
+
+    def publishing(self, topic: str) -> list[tuple[str, Described]]:
+        """Returns id and settings of the producers with a stream that name a topic.
+
+        Cost     linear in the number of clients with a stream
+        """
+        return [
+            (session.client_id.rpartition(" ")[2], session.described)
+            for session in self._streaming.values()
+            if session.described is not None and topic in session.described.topics
+        ]
 
     async def ask(
         self, client_id: str, group: str, make: Callable[[str], Command], wait_ms: int
