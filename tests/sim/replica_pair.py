@@ -305,8 +305,11 @@ class ReplicaPair:
 
     def is_settled(self) -> bool:
         roles = sorted(node.roles.role for node in self.up)
-        return roles == sorted([LEADER, FOLLOWER]) and all(
-            node.is_connected for node in self.up if node.roles.role == FOLLOWER
+        is_whole = all(node.store.damage is None for node in self.up)
+        return (
+            is_whole
+            and roles == sorted([LEADER, FOLLOWER])
+            and all(node.is_connected for node in self.up if node.roles.role == FOLLOWER)
         )
 
     def has_all_of(self, leader: Node) -> bool:

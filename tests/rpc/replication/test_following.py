@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pocketmq.rpc.replication.fencing import Fencer
 from pocketmq.rpc.replication.following import FAR_BYTES, Dial, FollowerLink
 from pocketmq.services.replication.follower import LeaderMarks, encode_marks
 from pocketmq.services.replication.handshake import (
@@ -25,7 +26,7 @@ from pocketmq.services.replication.handshake import (
 )
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.tables.identity import StoreIdentity
-from pocketmq.store.tables.terms import TermTable
+from pocketmq.store.tables.terms import Term, TermTable
 from tests.kit.store_language import turns, until
 from tests.kit.two_stores import LEADER, TwoStores, two_stores
 from tests.sim.quick_disk import QuickDisk
@@ -307,3 +308,32 @@ async def test_a_link_ends_while_its_connection_breaks(tmp_path: Path) -> None:
         pipe.piece(0, run.pair.led)
         done, _ = await asyncio.wait([ending], timeout=2)
         assert done
+
+
+class Claimed:
+    """A claim of the first term."""
+
+    terms = TermTable(QuickDisk(), Path())
+
+
+def fencer() -> Fencer:
+    async def dial() -> Any:
+        await asyncio.Event().wait()
+
+    Claimed.terms.history = [Term(1, 0)]
+    return Fencer(Dial(LEADER, dial), cast(Any, Claimed))
+
+
+@pytest.mark.parametrize("kind", ["link", "fencer"])
+async def test_a_cancelled_end_of_a_connection_stays_cancelled(tmp_path: Path, kind: str) -> None:
+    async with followed(tmp_path) as run:
+        await run.pipe()
+        work = run.link if kind == "link" else fencer()
+        if work is not run.link:
+            work.start()
+            await turns(2)
+        ending = asyncio.create_task(work.end())
+        await turns(1)
+        assert ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending

@@ -8,7 +8,6 @@ A former leader that lost its disk starts with the settings it was made with, an
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Final, NamedTuple
 
 from pocketmq.rpc.replication.following import DIAL_S, Dial, answer_from
@@ -73,8 +72,7 @@ class Fencer:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])  # It tells a cancelled caller from a cancelled task.
 
     async def _run(self) -> None:
         while True:

@@ -161,8 +161,7 @@ class FollowerLink:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])  # It tells a cancelled caller from a cancelled task.
 
     def cut(self) -> None:
         """Has the services restarted with an empty log; what it had is set aside."""
