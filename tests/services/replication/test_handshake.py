@@ -37,7 +37,7 @@ from pocketmq.store.tables.copied_timer import TimerProof
 SIZE = 1_000
 BYTES = bytes(n * 7 % 251 for n in range(5 * SIZE))
 TIMER = TimerProof(100, 900, 500, 400, 7)
-HELLO = Hello("f1", 3, "s1", SIZE, 30, (Proof(10, 30, 9),), "date signature", timer=TIMER)
+HELLO = Hello("f1", 3, "s1", SIZE, 30, (Proof(10, 30, 9),), "date signature", timer=TIMER, last=10)
 ANSWER = LeaderAnswer(4, "s1", 20, 0, 90, "broker-a", "DefaultCluster", "10.0.0.1:8081", ((4, 20),))
 
 
@@ -53,7 +53,7 @@ def proof(begin: int, end: int) -> Proof:
 
 
 def hello(end: int, *proofs: Proof, store: str = "s1", size: int = SIZE) -> Hello:
-    return Hello("f1", 3, store, size, end, proofs)
+    return Hello("f1", 3, store, size, end, proofs, last=proofs[0].begin if proofs else 0)
 
 
 def refusal(hello: Hello, log: LeaderLog) -> FollowerRefused:
@@ -161,6 +161,10 @@ def test_a_follower_whose_end_follows_a_blank_goes_on_behind_it() -> None:
     assert begin_for(hello(1_000, proof(800, 900)), log_of(2_500)) == 900, "no BLANK is there"
     assert begin_for(hello(1_000, proof(800, 995)), log_of(2_500)) == 1_000, "too short for one"
     assert begin_for(hello(1_000, proof(800, 900)), log._replace(end=900)) == 900
+    later = hello(1_000, Proof(900, 950, 1), proof(800, 900))
+    assert begin_for(later, log) == 900, "a record is where the leader has a BLANK"
+    between = hello(1_000, proof(800, 900))._replace(last=900)
+    assert begin_for(between, log) == 900, "it names records before that one"
 
 
 def test_a_diverged_follower_names_more_and_goes_on_at_the_highest_common_record() -> None:

@@ -283,14 +283,14 @@ class FollowerLink:
     ) -> tuple[LeaderAnswer, bytes]:
         store, identity = self._store, self._identity
         await asyncio.to_thread(identity.begin_to_follow)
-        end, proofs = await self._proven()
-        proofs = self._named or proofs
+        end, last = await self._proven()
+        proofs = self._named or last
         hello = Hello(
             identity.follower, self._terms.epoch, identity.store if proofs else "",
             store.log.file_size_bytes, end if proofs else 0, proofs, self._dial.token(),
             tuple((term.epoch, term.begin) for term in self._terms.history[-1:]),
             timer=await self._tables.timer_proof() if proofs else None,
-            confirmed=self._confirmed,
+            confirmed=self._confirmed, last=last[0].begin if last else 0,
         )  # fmt: skip
         writer.write(encode_hello(hello))
         try:

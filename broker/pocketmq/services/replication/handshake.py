@@ -65,6 +65,7 @@ class Hello(NamedTuple):
     timer      proof of its copy of the timer log; None: it has none
     confirmed  physical offset below which a leader showed the log to consumers, 0 if the proofs do
                not tell where the logs differ
+    last       physical offset at which the last record of its log begins
     """
 
     follower: str
@@ -78,6 +79,7 @@ class Hello(NamedTuple):
     leader: str = ""
     timer: TimerProof | None = None
     confirmed: int = 0
+    last: int = 0
 
 
 class LeaderAnswer(NamedTuple):
@@ -166,7 +168,7 @@ def _common_end(hello: Hello, log: LeaderLog) -> int:
         if log.min_offset <= proof.begin < proof.end <= log.end:
             found = log.read(proof.begin, proof.end - proof.begin)
             if len(found) == proof.end - proof.begin and zlib.crc32(found) == proof.crc:
-                return _after_blank(proof.end, hello.end, log)
+                return _after_blank(hello, log) if proof.begin == hello.last else proof.end
     last = hello.proofs[0]
     if len(hello.proofs) == 1 and last.begin > log.min_offset:
         why = (
@@ -185,13 +187,14 @@ def _common_end(hello: Hello, log: LeaderLog) -> int:
     raise FollowerRefused(OTHER_STORE, why)
 
 
-def _after_blank(end: int, follower_end: int, log: LeaderLog) -> int:
-    """Returns the follower's end if only the BLANK of a file is between it and a common record."""
+def _after_blank(hello: Hello, log: LeaderLog) -> int:
+    """Returns where a follower goes on whose last record is common; a BLANK may follow it."""
+    end = next(proof.end for proof in hello.proofs if proof.begin == hello.last)
     left = -end % log.file_size_bytes
-    if follower_end != end + left or follower_end > log.end:
+    if hello.end != end + left or hello.end > log.end:
         return end
     is_blank = left < BLANK_SIZE or log.read(end, BLANK_SIZE) == encode_blank(left)[:BLANK_SIZE]
-    return follower_end if is_blank else end
+    return hello.end if is_blank else end
 
 
 # -- bytes -------------------------------------------------------------------------------------
@@ -237,7 +240,7 @@ def encode_hello(hello: Hello) -> bytes:
     last = hello.proofs[0] if hello.proofs else Proof(0, 0, 0)
     members = {
         "follower": hello.follower, "epoch": hello.epoch, "store": hello.store,
-        "fileSize": hello.file_size_bytes, "end": hello.end, "lastRecord": last.begin,
+        "fileSize": hello.file_size_bytes, "end": hello.end, "lastRecord": hello.last,
         "lastCrc": last.crc, "proofs": hello.proofs, "token": hello.token,
         "terms": hello.terms, "leader": hello.leader, "timer": hello.timer,
         "confirmed": hello.confirmed,
@@ -259,6 +262,7 @@ def decode_hello(members: dict[str, Any]) -> Hello:
         tuple(map(_proof, rows)), _text(members, "token"), tuple(_terms(members.get("terms", []))),
         _text({"leader": "", **members}, "leader"), _timer(members.get("timer")),
         _number({"confirmed": 0, **members}, "confirmed", OFFSET_MAX),
+        _number({"lastRecord": 0, **members}, "lastRecord", OFFSET_MAX),
     )  # fmt: skip
     if not hello.follower:
         raise FollowerRefused(MALFORMED, "follower is empty")
