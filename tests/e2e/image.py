@@ -241,7 +241,10 @@ class _Buildah:
         mounts.append(f"--volume={objects}:/src/.cache/objects")
         printed = self(
             *("bud", "--layers", "--isolation=chroot", "--format=docker", "--pull-never"),
-            *(f"--build-arg=BASE={BASE}", f"--build-arg=BUILDER={BUILDER}"),
+            *(
+                f"--build-arg={word}"
+                for word in (f"BASE={BASE}", f"BUILDER={BUILDER}", "OPTIMIZE=0")
+            ),
             *(f"--volume={conf}:/etc/pip.conf:ro", *mounts),
             *(f"--tag={IMAGE}", str(ROOT)),
         )
