@@ -47,6 +47,8 @@ CONNECTIONS: Final = 100
 STREAMS: Final = 100
 ATTACK_S: Final = float(os.environ.get("HOSTILE_S", "1"))
 """How long each attack lasts at most; the long tier (scripts/torture/http2.py) takes 60 s."""
+TRANSPORTS: Final = ("own", "grpcio") if ATTACK_S > 1 else ("own",)
+"""What carries the attacked calls: grpcio, which is for comparison, in the long tier."""
 COUNT_FACTOR: Final = max(1, int(ATTACK_S / 2))
 """How much more may be done in that time."""
 LATE: Final = re.compile(r'event_loop_lag_seconds_bucket\{.*le="([^"]+)".*\} (\S+)')
@@ -158,7 +160,7 @@ class Watch:
         assert late <= health_s * (LATE_FACTOR if is_busy() else 1)
 
 
-@pytest.fixture(scope="module", params=GROWTH_MAX)
+@pytest.fixture(scope="module", params=TRANSPORTS)
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Besieged]:
