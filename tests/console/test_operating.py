@@ -128,6 +128,29 @@ async def test_a_purge_without_its_plan_shows_the_plan(
     assert after.waiting_count == 1
 
 
+async def test_a_purge_of_a_topic_takes_what_its_plan_showed(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.send_many([Message("emptied", b"x")] * 2)
+    plan = await visitor.get("/topic/plan?name=emptied&what=purge")
+    again = await visitor.post("/topic/purge", **{**hidden(plan), "confirm": "emptied?"})
+    assert hidden(again) == hidden(plan)
+    assert "Purge emptied" in again.text
+    await broker.client.send(Message("emptied", b"later"))
+    done = await visitor.post("/topic/purge", confirm="emptied", **hidden(plan))
+    assert "Purged 2 messages" in (await visitor.get(done.place)).text
+    assert (await broker.client.admin.topic_counts("emptied")).message_count == 1
+
+
+async def test_a_purge_of_a_topic_without_its_plan_shows_the_plan(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.send(Message("kept", b"x"))
+    plan = await visitor.post("/topic/purge", name="kept", confirm="kept")
+    assert "kept, queue" in plan.text
+    assert (await broker.client.admin.topic_counts("kept")).message_count == 1
+
+
 async def test_a_delayed_message_is_listed_and_recalled(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

@@ -132,16 +132,19 @@ class AsyncAdmin:
         queue_ids: Sequence[int] = (),
         before_ms: int = 0,
         dry_run: bool = False,
+        planned: Sequence[PurgedQueue] = (),
     ) -> list[PurgedQueue]:
         """Makes messages of a topic unreachable; returns the changed queues.
 
         queue_ids   queues to purge; empty: all queues, and the topic's retries
         before_ms   purges only messages stored before this time; 0: all
         dry_run     only returns the queues that would change
+        planned     the answer of a dry run: purges only what it shows; empty: all
         """
         answer = await self._ask(
-            "PurgeTopic", name=name, queue_ids=queue_ids, before_ms=before_ms, dry_run=dry_run
-        )
+            "PurgeTopic", name=name, queue_ids=queue_ids, before_ms=before_ms, dry_run=dry_run,
+            planned=[queue._asdict() for queue in planned],
+        )  # fmt: skip
         return [value_of(PurgedQueue, row) for row in answer.queues]
 
     async def topic_counts(self, name: str) -> TopicCounts:

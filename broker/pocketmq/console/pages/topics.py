@@ -1,15 +1,16 @@
 """Topics: the list, one topic, and its creation, change, purge and removal."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from pocketmq.client import ClientError, TopicChange, TopicState, errors
-from pocketmq.console.browsing import newest
+from pocketmq.console.browsing import bounds_of, newest, place_of
 from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
 from pocketmq.console.web import Route, Visit
-from pocketmq.model.administration import TopicProducer
+from pocketmq.model.administration import PurgedQueue, TopicProducer
 
 TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
 
@@ -30,6 +31,8 @@ SORTS: Final = {
 LAGS_S: Final = 0.5
 """Time for which the lags of a topic's groups are kept."""
 PRODUCERS_MAX: Final = 50
+NOTHING: Final = "-"
+"""Text of a plan without queues in its form."""
 READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 
 
@@ -133,24 +136,51 @@ def _change(page: Visit, before: TopicState) -> tuple[TopicChange, list[object]]
     return change, words
 
 
-async def plan_removal(page: Visit) -> Response:
+async def plan(page: Visit) -> Response:
     """Shows what a removal, or a purge, would do."""
+    return await (_plan_purge if page.text("what") == "purge" else _plan_removal)(page)
+
+
+async def _plan_purge(page: Visit) -> Response:
     name = page.text("name")
-    if page.text("what") == "purge":
-        queues = await page.client.admin.purge_topic(name, dry_run=True)
-        lines = [
-            f"{one.topic}, queue {one.queue_id}: {one.message_count} messages" for one in queues
-        ]
-        return _plan(page, name, "purge", lines or ["nothing: there are no messages"])
+    queues = await page.client.admin.purge_topic(name, dry_run=True)
+    lines = [f"{one.topic}, queue {one.queue_id}: {one.message_count} messages" for one in queues]
+    return _plan(
+        page, name, "purge", lines or ["nothing: there are no messages"],
+        until=_until_text(queues) or NOTHING,
+    )  # fmt: skip
+
+
+async def _plan_removal(page: Visit) -> Response:
+    name = page.text("name")
     removed = await page.client.admin.delete_topic(name, dry_run=True)
     return _plan(page, name, "remove", [f"topic {one}" for one in removed])
 
 
-def _plan(page: Visit, name: str, what: str, lines: list[str]) -> Response:
+def _until_text(queues: Iterable[PurgedQueue]) -> str:
+    """Returns the ends of a plan's queues as a form has them: TOPIC QUEUE:END,…;TOPIC …"""
+    ends: dict[str, dict[int, int]] = {}
+    for one in queues:
+        ends.setdefault(one.topic, {})[one.queue_id] = one.new_min_offset
+    return ";".join(f"{topic} {place_of(bounds)}" for topic, bounds in ends.items())
+
+
+def _until(text: str) -> list[PurgedQueue]:
+    """Parses the ends of a plan's queues; what is none is left out."""
+    rows = [part.partition(" ") for part in text.split(";")]
+    return [
+        PurgedQueue(topic, queue_id, 0, end)
+        for topic, _, place in rows
+        for queue_id, end in bounds_of(place).items()
+    ]
+
+
+def _plan(page: Visit, name: str, what: str, lines: list[str], **fields: str) -> Response:
     verb = "purge" if what == "purge" else "rm"
     return page.render(
         "plan.html", title=f"{what.capitalize()} {name}", lines=lines, confirm=name,
-        target="/topic/purge" if what == "purge" else "/topic/remove", fields={"name": name},
+        target="/topic/purge" if what == "purge" else "/topic/remove",
+        fields={"name": name, **fields},
         command=page.console.command("topic", verb, name, "--yes"), verb=what.capitalize(),
         back=page.url("/topic", name=name),
     )  # fmt: skip
@@ -160,7 +190,7 @@ async def remove(page: Visit) -> Response:
     """Removes a topic whose name was typed as confirmation."""
     name = page.text("name")
     if page.text("confirm") != name:
-        return await plan_removal(page)
+        return await _plan_removal(page)
     removed = await page.client.admin.delete_topic(name)
     forget(page)
     page.note(f"Removed {', '.join(removed)}.", page.console.command("topic", "rm", name, "--yes"))
@@ -168,11 +198,11 @@ async def remove(page: Visit) -> Response:
 
 
 async def purge(page: Visit) -> Response:
-    """Purges a topic whose name was typed as confirmation."""
-    name = page.text("name")
-    if page.text("confirm") != name:
-        return await plan_removal(page)
-    queues = await page.client.admin.purge_topic(name)
+    """Purges what a plan showed of a topic whose name was typed as confirmation."""
+    name, planned = page.text("name"), _until(page.text("until"))
+    if page.text("confirm") != name or not page.has("until"):
+        return await _plan_purge(page)
+    queues = await page.client.admin.purge_topic(name, planned=planned) if planned else []
     forget(page)
     count = sum(one.message_count for one in queues)
     page.note(f"Purged {count} messages.", page.console.command("topic", "purge", name, "--yes"))
@@ -182,7 +212,7 @@ async def purge(page: Visit) -> Response:
 ROUTES: Final = [
     Route("/topics", topics),
     Route("/topic", topic),
-    Route("/topic/plan", plan_removal),
+    Route("/topic/plan", plan),
     Route("/topic/create", create, is_action=True),
     Route("/topic/edit", edit, is_action=True),
     Route("/topic/remove", remove, is_action=True),

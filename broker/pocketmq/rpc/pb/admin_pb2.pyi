@@ -196,16 +196,18 @@ class DeleteTopicResponse(_message.Message):
     def __init__(self, removed_topics: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PurgeTopicRequest(_message.Message):
-    __slots__ = ("name", "queue_ids", "before_ms", "dry_run")
+    __slots__ = ("name", "queue_ids", "before_ms", "dry_run", "planned")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUE_IDS_FIELD_NUMBER: _ClassVar[int]
     BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
     name: str
     queue_ids: _containers.RepeatedScalarFieldContainer[int]
     before_ms: int
     dry_run: bool
-    def __init__(self, name: _Optional[str] = ..., queue_ids: _Optional[_Iterable[int]] = ..., before_ms: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    planned: _containers.RepeatedCompositeFieldContainer[PurgedQueue]
+    def __init__(self, name: _Optional[str] = ..., queue_ids: _Optional[_Iterable[int]] = ..., before_ms: _Optional[int] = ..., dry_run: _Optional[bool] = ..., planned: _Optional[_Iterable[_Union[PurgedQueue, _Mapping]]] = ...) -> None: ...
 
 class PurgedQueue(_message.Message):
     __slots__ = ("topic", "queue_id", "old_min_offset", "new_min_offset")

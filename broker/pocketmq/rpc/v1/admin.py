@@ -14,6 +14,7 @@ from pocketmq.model.administration import (
     GroupStats,
     MovedOffset,
     Page,
+    PurgedQueue,
     ResetTarget,
     TopicChange,
     TopicCounts,
@@ -146,6 +147,10 @@ class AdminMethods:
         queues = await purge_topic(
             self._store, request.name, queue_ids=request.queue_ids,
             before_ms=request.before_ms, dry_run=request.dry_run,
+            planned=[
+                PurgedQueue(one.topic, one.queue_id, one.old_min_offset, one.new_min_offset)
+                for one in request.planned
+            ],
         )  # fmt: skip
         seen = {request.name, *_seen({queue.topic for queue in queues}, call, DELETE)}
         return pb.PurgeTopicResponse(queues=_messages(q for q in queues if q.topic in seen))

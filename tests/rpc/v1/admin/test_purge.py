@@ -71,6 +71,23 @@ async def test_a_plan_changes_nothing(broker: StoreBroker) -> None:
     assert await purge(broker) == []
 
 
+async def test_a_planned_purge_takes_nothing_that_came_after_its_plan(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a")
+    await broker.add("orders", b"b", queue_id=1)
+    plan = await purge(broker, dry_run=True)
+    planned = [
+        admin_pb2.PurgedQueue(topic=topic, queue_id=queue_id, new_min_offset=end)
+        for topic, queue_id, _, end in plan
+    ]
+    await broker.add("orders", b"later")
+    await broker.add("orders", b"elsewhere", queue_id=2)
+    assert await purge(broker, planned=planned[1:]) == plan[1:]
+    assert await purge(broker, planned=planned) == plan[:1]
+    assert [one.body for one in (await pulled(broker, 1)).messages] == [b"later"]
+    assert await purge(broker, planned=planned) == []
+    assert await purge(broker) == [("orders", 0, 1, 2), ("orders", 2, 0, 1)]
+
+
 async def test_one_queue_or_what_is_older_than_a_time(broker: StoreBroker) -> None:
     await broker.add("orders", b"a")
     await broker.add("orders", b"b", queue_id=1)
