@@ -437,6 +437,16 @@ def test_lost_messages_are_passed_over_wherever_they_are(drawn: tuple[int, list[
         queue.close()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_queue_that_has_some_of_the_lost_messages_keeps_the_place_of_the_others(
+    queue: Queue, count: int
+) -> None:
+    queue.put(*range(0, 100 * count, 100))
+    queue.queue.put(400, 100, 0, 4, [(0, 400)])
+    known, lost = [unit(100 * n) for n in range(count)], [PRE_BLANK] * (4 - count)
+    assert queue.units == [*known, *lost, unit(400)]
+
+
 @settings(max_examples=80)
 @given(LOSSES, st.integers(0, 30))
 def test_a_queue_with_lost_messages_is_cut_and_goes_on_as_it_was(

@@ -182,8 +182,12 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
 
     def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
-        last = self.max_physical_offset
-        return sum(end - begin for begin, end in gaps if last <= begin < physical_offset)
+        last = self.max_physical_offset  # Within a gap if the queue has messages that the log lost.
+        return sum(
+            min(end, physical_offset) - max(begin, last)
+            for begin, end in gaps
+            if last < end and begin < physical_offset
+        )
 
     def _append(self, units: bytes) -> None:
         try:

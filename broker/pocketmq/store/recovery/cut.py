@@ -52,7 +52,9 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
         if is_whole:  # The next log may begin at any file, and with any queue offset.
             for name in VIEW_DIRECTORIES:
                 _remove_files(disk, settings.directory / name)
+            log.files.cut(0)
             log.begin_at(0)
+            disk.sync_directory(log.files.directory)
         else:
             log.truncate(begin)
         logger.warning(
