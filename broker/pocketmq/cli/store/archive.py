@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 RETRY_S_MAX: Final = 30.0
 """Longest pause before a target that fails is tried again."""
 PRUNE_EVERY_MS: Final = 600_000
+FIRST_PART: Final = 0.5
+"""Pause before the second round, as a part of --every: how long rounds take is not known yet."""
 
 
 @click.group(
@@ -81,8 +84,8 @@ archive.add_command(ls)
 @click.argument("directory", metavar="DIR", type=PATH)
 @click.argument("target", metavar="TARGET")
 @click.option(
-    "--every", "pause_s", type=PAUSE, default="1s", show_default=True,
-    help="Pause between two rounds.",
+    "--every", "every_s", type=PAUSE, default="1s", show_default=True,
+    help="Time within which changes are archived.",
 )  # fmt: skip
 @click.option("--once", is_flag=True, help="Ship what is new, and end.")
 @click.option(
@@ -92,7 +95,7 @@ archive.add_command(ls)
 @set_option
 @form_option
 def ship(
-    directory: Path, target: str, pause_s: float, once: bool, keep_ms: int | None,
+    directory: Path, target: str, every_s: float, once: bool, keep_ms: int | None,
     assignments: tuple[str, ...], out: Output,
 ) -> None:  # fmt: skip
     """Ship the log and the tables of a store, running or stopped, until Ctrl-C or SIGTERM.
@@ -121,8 +124,8 @@ def ship(
     _report(shipped)
     if not once:
         with _stopped_by_signals() as stopped:
-            talk(f"Shipped up to {shipped.upto}; next rounds every {duration(int(pause_s * 1000))}")
-            shipped = _go_on(shipper, reports, stopped, pause_s, keep_ms) or shipped
+            talk(f"Shipped up to {shipped.upto}; next rounds every {duration(int(every_s * 1000))}")
+            shipped = _go_on(shipper, reports, stopped, every_s, keep_ms) or shipped
     out.show({"directory": str(directory), "target": objects.target, **shipped._asdict()})
     if shipped.damage:
         text = "the store's log is damaged; it was shipped as it is"
@@ -133,26 +136,31 @@ def _go_on(
     shipper: "Shipper",
     reports: "ArchiveReports",
     stopped: Event,
-    pause_s: float,
+    every_s: float,
     keep_ms: int | None,
 ) -> "Shipped | None":
     """Ships rounds until `stopped` is set; returns the last result."""
-    shipped, retry_s, pruned_ms, target = None, pause_s, wall_ms(), shipper.target
-    while not stopped.wait(retry_s):
+    from pocketmq.tools.archive.pace import Pace
+
+    shipped, pruned_ms, target, pace = None, wall_ms(), shipper.target, Pace(every_s)
+    retry_s, pause_s = 0.0, every_s * FIRST_PART
+    while not stopped.wait(retry_s or pause_s):
+        begun_s = monotonic()
         try:
             shipped = shipper.round()
             if keep_ms is not None and wall_ms() - pruned_ms > PRUNE_EVERY_MS:
                 shipper.prune(keep_ms)
                 pruned_ms = wall_ms()
         except OSError as error:
-            retry_s = min(max(retry_s * 2, 1.0), RETRY_S_MAX)
+            retry_s = min(max((retry_s or every_s) * 2, 1.0), RETRY_S_MAX)
             talk(f"{moment(wall_ms())} {target}: {error}; trying again in {retry_s:.0f} s")
             continue
-        if retry_s != pause_s:
+        if retry_s:
             talk(f"{moment(wall_ms())} {target}: shipped up to {shipped.upto} again")
-            retry_s = pause_s
+            retry_s = 0.0
         reports.report(shipped.upto, wall_ms())
         _report(shipped)
+        pause_s = pace.pause(begun_s, monotonic())
     return shipped
 
 

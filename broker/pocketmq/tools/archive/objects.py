@@ -7,6 +7,7 @@ itself does not promise that, an object is written under another name and rename
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -16,6 +17,9 @@ from pocketmq.files.disk_errors import FullDisk
 PIECE_SIZE: Final = 4 * 1024 * 1024
 """Bytes of an object that are in memory at a time."""
 URL_MARK: Final = "://"
+S3_URL: Final = "s3://"
+ONE_REQUEST: Final = "allow_delayed_open"
+"""Option of pyarrow by which a small object takes one request, not the three of a multipart one."""
 _DRAFT: Final = ".draft"
 _WHOLE: Final = frozenset({"s3", "gcs", "abfs"})
 """Kinds of pyarrow's file systems whose objects appear whole."""
@@ -82,10 +86,22 @@ def open_objects(disk: Disk, target: str) -> Objects:
     if URL_MARK not in target:
         disk.enclosure.add(Path(target))
         return _Files(disk, Path(target))
+    return _Remote(*_file_system(target), shown(target))
+
+
+def _file_system(target: str) -> tuple[Any, str]:
     from pyarrow import fs
 
+    if target.startswith(S3_URL) and ONE_REQUEST not in target:
+        more = f"{'&' if '?' in target else '?'}{ONE_REQUEST}=true"
+        with suppress(ValueError):  # An old pyarrow does not know the option.
+            return _opened(fs, target + more)
+    return _opened(fs, target)
+
+
+def _opened(fs: Any, target: str) -> tuple[Any, str]:
     file_system, root = fs.FileSystem.from_uri(target)
-    return _Remote(file_system, root.rstrip("/"), shown(target))
+    return file_system, root.rstrip("/")
 
 
 def shown(target: str) -> str:

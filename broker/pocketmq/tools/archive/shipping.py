@@ -123,7 +123,6 @@ class Shipper:
         except FileRemoved:  # The next round begins behind it.
             return Shipped(max(self._log.upto, 0), 0, is_new=False)
         assert max(self._log.upto, 0) >= end
-        damage = damage_between(log, max(before, 0), end)
         files += self._files.of(Turn.LATE, now)
         files += self._files.of_queues(now, end, self._log_file_bytes)
         begin = log[0].base if log else end
@@ -133,6 +132,7 @@ class Shipper:
         if is_new:
             self._objects.put(moment.name, [moment.encode()])
             self._last, self._time_ms = said, now
+        damage = damage_between(log, max(before, 0), end)
         size = max(end - max(before, begin), 0)
         return Shipped(max(self._log.upto, begin), size, is_new, gap, damage)
 
