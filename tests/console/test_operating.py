@@ -239,3 +239,25 @@ async def test_clients_and_settings_are_listed(
     part = await visitor.get("/settings?only=set", **{"hx-request": "true"})
     assert "rpc.tls" in part.text
     assert "limits.topics_max" not in part.text
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "odd"),
+    [
+        ("/transactions/end", {"id": "AB"}, {"what": ""}),
+        ("/transactions/end", {"id": "AB"}, {"what": "roll"}),
+        ("/access/user", {"access_key": "ann"}, {"what": "off"}),
+        ("/group/state", {"name": "billing"}, {"enabled": ""}),
+        ("/group/reset", {"name": "billing", "topic": "orders", "to": "latest"}, {"queue": "x"}),
+        ("/dead-letters/redrive", {"group": "billing"}, {"count": "1.5"}),
+        ("/topic/create", {"name": "odd"}, {"type": "large"}),
+        ("/topic/create", {"name": "odd"}, {"queues": "-1"}),
+    ],
+)
+async def test_an_action_that_a_form_does_not_name_exactly_is_none(
+    visitor: BrowserVisit, path: str, fields: dict[str, str], odd: dict[str, str]
+) -> None:
+    refused = await visitor.post(path, **fields, **odd)
+    ((name, value),) = odd.items()
+    assert refused.status == 400
+    assert f"{name} is {value!r}" in refused.text

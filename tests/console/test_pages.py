@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pocketmq.client import AsyncClient, Message, PullQuery, ReceiveQuery
+from pocketmq.client import AsyncClient, Message, PullQuery, ReceiveQuery, TopicChange
 from tests.kit.browser import BrowserVisit, console_of
 from tests.running_broker import RunningBroker, broker_with
 
@@ -119,6 +119,19 @@ async def test_a_topic_is_created_changed_and_removed(
     state = await broker.client.admin.describe_topic("orders")
     assert (state.write_queue_count, state.retention_ms) == (2, 86_400_000)
     assert "--write-queues 2 --retention-age 24h" in (await visitor.get("/topics")).text
+
+    for odd in ({"write_queues": "two"}, {"retention_hours": "1.5"}, {"permission": "x"}):
+        refused = await visitor.post("/topic/edit", name="orders", **odd)
+        assert refused.status == 400
+        assert f"{next(iter(odd))} is {next(iter(odd.values()))!r}" in refused.text
+    kept = TopicChange(set_attributes={"pocketmq.retention.ms": "5400000"})
+    await broker.client.admin.update_topic("orders", kept)
+    form = (await visitor.get("/topic?name=orders")).html
+    assert 'placeholder="1 h 30 min"' in form
+    ((_, hours),) = re.findall(r'name="(retention_hours)"[^>]* value="([^"]*)"', form)
+    await visitor.post("/topic/edit", name="orders", write_queues="3", retention_hours=hours)
+    state = await broker.client.admin.describe_topic("orders")
+    assert (state.write_queue_count, state.retention_ms) == (3, 5_400_000)
 
     unsure = await visitor.post("/topic/remove", name="orders", confirm="order")
     assert "Nothing has changed yet" in unsure.text

@@ -7,7 +7,7 @@ method POST; it runs only if the form has the visitor's token.
 
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from pocketmq.client import AsyncClient
+from pocketmq.client import AsyncClient, ClientError
 from pocketmq.console import plots, texts
 from pocketmq.console.offers import Offers
 from pocketmq.console.visitors import Visitor, Visitors
@@ -157,6 +157,26 @@ class Visit:
             return default
         return min(int(given), largest)
 
+    def exact_number(self, name: str, default: int = 0, largest: int = 10**18) -> int:
+        """Returns a parameter of an action as a number from 0 on; the default if it is empty.
+
+        Errors   ClientError: it is no such number
+        """
+        found = self.number(name, -1, largest)
+        if self.has(name) and (found < 0 or found != int(self.text(name))):
+            raise _refused(f"{name} is {self.text(name)!r}, not a number from 0 to {largest}")
+        return found if self.has(name) else default
+
+    def choice(self, name: str, known: Collection[str]) -> str:
+        """Returns a parameter of an action, which is one of the known texts.
+
+        Errors   ClientError: it is none of them
+        """
+        found = self.text(name)
+        if found not in known:
+            raise _refused(f"{name} is {found!r}, not one of {', '.join(known)}")
+        return found
+
     @property
     def is_live(self) -> bool:
         """Whether the page asks for a part of itself at intervals."""
@@ -223,6 +243,10 @@ class Visit:
     def _taken_notes(self) -> list[tuple[str, str]]:
         saved = self.visitor.memory.get("notes", {})
         return list(saved.pop(self.visitor.number, []))
+
+
+def _refused(why: str) -> ClientError:
+    return ClientError("IllegalForm", f"{why}; go back and correct it", status="INVALID_ARGUMENT")
 
 
 def _belongs(path: str, entry: str) -> bool:

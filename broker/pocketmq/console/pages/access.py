@@ -10,6 +10,7 @@ from pocketmq.client.async_access import Explained, GrantState
 from pocketmq.console.web import Route, Visit
 
 SECRET_BYTES: Final = 16
+CHANGES: Final = ("enable", "disable", "secret", "remove")
 ACTIONS: Final = ("all", "pub", "sub", "create", "update", "delete", "get", "list")
 
 
@@ -59,7 +60,7 @@ async def add_user(page: Visit) -> Response:
 
 async def change_user(page: Visit) -> Response:
     """Enables, disables or removes a user, or gives it a new secret."""
-    key, what = page.text("access_key"), page.text("what")
+    key, what = page.text("access_key"), page.choice("what", CHANGES)
     if what == "secret":
         secret = token_hex(SECRET_BYTES)
         await page.client.admin.access.update_user(key, secret=secret)

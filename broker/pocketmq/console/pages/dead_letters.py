@@ -42,7 +42,7 @@ async def of_group(page: Visit) -> Response:
 async def redrive(page: Visit) -> Response:
     """Shows what a redrive would send, and sends it once the plan was confirmed."""
     group, topic = page.text("group"), page.text("topic").strip()
-    count = page.number("count", 0, 10**9)
+    count = page.exact_number("count", 0, 10**9)
     words: list[object] = ["dlq", "redrive", group]
     words += ["--limit", count] if count else []
     words += ["--to-topic", topic] if topic else []

@@ -62,7 +62,7 @@ async def create(page: Visit) -> Response:
 
 async def change_state(page: Visit) -> Response:
     """Pauses a group, or lets it consume again."""
-    name, is_on = page.text("name"), page.text("enabled") == "true"
+    name, is_on = page.text("name"), page.choice("enabled", ("true", "false")) == "true"
     await page.client.admin.update_group(name, GroupSettings(enabled=is_on))
     forget(page)
     words = ("group", "edit", name, "--enabled", str(is_on).lower())
@@ -79,7 +79,7 @@ async def reset(page: Visit) -> Response:
     except ValueError as error:
         page.note(str(error))
         return page.redirect("/group", name=name)
-    queues = (page.number("queue"),) if topic and page.has("queue") else ()
+    queues = (page.exact_number("queue"),) if topic and page.has("queue") else ()
     is_done = page.text("confirm") == name
     state = await page.client.admin.describe_group(name)
     moved: list[MovedOffset] = []

@@ -31,6 +31,7 @@ SORTS: Final = {
 LAGS_S: Final = 0.5
 """Time for which the lags of a topic's groups are kept."""
 PRODUCERS_MAX: Final = 50
+HOUR_MS: Final = 3_600_000
 NOTHING: Final = "-"
 """Text of a plan without queues in its form."""
 READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
@@ -91,11 +92,9 @@ async def _producers(page: Visit, name: str) -> list[TopicProducer] | None:
 async def create(page: Visit) -> Response:
     """Creates a topic."""
     name = page.text("name").strip()
-    kind = page.text("type", "normal")
-    queues = page.number("queues", 0, 10**6)
-    await page.client.admin.create_topic(
-        name, queue_count=queues, type_name=kind if kind in TYPES else ""
-    )
+    kind = page.choice("type", TYPES) if page.has("type") else TYPES[0]
+    queues = page.exact_number("queues", 0, 10**6)
+    await page.client.admin.create_topic(name, queue_count=queues, type_name=kind)
     forget(page)
     command = page.console.command(
         "topic", "create", name, "--type", kind, *(("--queues", queues) if queues else ())
@@ -118,10 +117,14 @@ async def edit(page: Visit) -> Response:
 
 def _change(page: Visit, before: TopicState) -> tuple[TopicChange, list[object]]:
     """Returns the change that a form requests, and the options of the command line for it."""
-    read = page.number("read_queues", before.read_queue_count, 10**6)
-    write = page.number("write_queues", before.write_queue_count, 10**6)
-    permission = READ_WRITE.get(page.text("permission"), before.permission)
-    keep_ms = page.number("retention_hours", 0, 10**7) * 3_600_000
+    read = page.exact_number("read_queues", before.read_queue_count, 10**6)
+    write = page.exact_number("write_queues", before.write_queue_count, 10**6)
+    permission = before.permission
+    if page.has("permission"):
+        permission = READ_WRITE[page.choice("permission", READ_WRITE)]
+    keep_ms = before.retention_ms
+    if page.has("retention_hours"):
+        keep_ms = page.exact_number("retention_hours", 0, 10**7) * HOUR_MS
     words: list[object] = []
     if read != before.read_queue_count:
         words += ["--read-queues", read]
@@ -129,9 +132,10 @@ def _change(page: Visit, before: TopicState) -> tuple[TopicChange, list[object]]
         words += ["--write-queues", write]
     if permission != before.permission:
         words += ["--permission", page.text("permission")]
-    if keep_ms != before.retention_ms and page.has("retention_hours"):
-        words += ["--retention-age", f"{keep_ms // 3_600_000}h"]
-    attributes = {"pocketmq.retention.ms": str(keep_ms)} if "--retention-age" in words else None
+    attributes = None
+    if keep_ms != before.retention_ms:
+        words += ["--retention-age", f"{keep_ms // HOUR_MS}h"]
+        attributes = {"pocketmq.retention.ms": str(keep_ms)}
     change = TopicChange(read, write, permission, set_attributes=attributes)
     return change, words
 

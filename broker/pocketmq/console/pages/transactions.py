@@ -32,7 +32,7 @@ async def transaction(page: Visit) -> Response:
 async def end(page: Visit) -> Response:
     """Commits a transaction, or rolls it back."""
     number = page.text("id")
-    what = page.text("what") if page.text("what") in DECISIONS else "rollback"
+    what = page.choice("what", DECISIONS)
     state, _ = await page.client.admin.describe_transaction(number)
     await page.client.end_transaction(state.group, number, DECISIONS[what])
     forget(page)
