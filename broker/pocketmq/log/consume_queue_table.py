@@ -311,7 +311,8 @@ class ConsumeQueueTable:
         self._gaps.update(gaps)
 
     def remove(self, keys: set[QueueKey]) -> None:
-        """Removes queues with their files, so that they are rebuilt."""
+        """Removes queues with their files, to be rebuilt; durable as after `truncate`."""
+        self.has_unsynced_cuts |= bool(keys & self.queues.keys())
         for key in sorted(keys & self.queues.keys()):
             queue = self._forget(key)
             for file in queue.remove():
@@ -348,16 +349,20 @@ class ConsumeQueueTable:
         """
         del time_of  # Units contain no time.
         self._held = ()
-        doubtful = self.doubtful
-        cut = [queue.truncate(physical_offset) for queue in self.queues.values()]
+        doubtful, syncs = self.doubtful, list[Callable[[], None]]()
+        for queue in self.queues.values():
+            count, cut = len(queue.files.files), queue.truncate(physical_offset)
+            if cut is not None:
+                syncs.append(cut.sync)
+            if len(queue.files.files) < count:  # Files that returned would name other records.
+                syncs.append(partial(self._disk.sync_directory, queue.files.directory))
         if not all(queue.is_doubtful for queue in doubtful):
             self.has_unsynced_cuts = True
-        files = [file for file in cut if file is not None]
-        if len(files) > FILES_APART_MAX:
+        if len(syncs) > FILES_APART_MAX:
             self.has_unsynced_cuts = True
         else:
-            for file in files:
-                file.sync()
+            for sync in syncs:
+                sync()
         for key in [key for key, queue in self.queues.items() if not queue.files.files]:
             self._forget(key)
 

@@ -182,8 +182,10 @@ class HashIndex:
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Removes entries of records at or after an offset; `time_of` is as in `View.truncate`."""
         self._held.clear()
-        while self.files and self.files[-1].header.begin_physical_offset >= physical_offset:
-            self.files.pop().remove()
+        kept = len(self.files)
+        while kept and self.files[kept - 1].header.begin_physical_offset >= physical_offset:
+            kept -= 1
+        self._keep(kept)
         if self.files:
             self.files[-1].truncate(physical_offset, time_of)
 
@@ -192,8 +194,10 @@ class HashIndex:
 
         Other entries that a power cut left are removed; their records are dispatched again.
         """
-        while self.files and not self.files[-1].begins_below(physical_offset):
-            self.files.pop().remove()
+        kept = len(self.files)
+        while kept and not self.files[kept - 1].begins_below(physical_offset):
+            kept -= 1
+        self._keep(kept)
         if self.files:
             self.files[-1].repair(physical_offset, time_of)
 
@@ -228,17 +232,23 @@ class HashIndex:
         sound = self._sound_count(sealed_time)
         if sound == len(self.files):
             return
-        for file in self.files[sound:]:
-            file.remove()
-        del self.files[sound:]
+        self._keep(sound)
         if self.files:  # Other keys of the last record may be in the removed file.
             self.truncate(self.files[-1].header.end_physical_offset, time_of)
 
     def remove_all(self) -> None:
         """Removes all files, so that the index is rebuilt."""
         self._held.clear()
-        while self.files:
-            self.files.pop().remove()
+        self._keep(0)
+
+    def _keep(self, count: int) -> None:
+        """Removes all files but the first ones, durably: they would name other records later."""
+        gone = self.files[count:]
+        del self.files[count:]
+        for file in gone:
+            file.remove()
+        if gone:
+            self._disk.sync_directory(self.directory)
 
     def trim(self, min_physical_offset: int) -> list[IndexFile]:
         """Drops files, except the last, whose records left the log; returns them for unlinking.

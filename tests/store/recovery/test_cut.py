@@ -7,7 +7,12 @@ from random import Random
 
 import pytest
 
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONSUME_QUEUE_DIRECTORY, OWN_DIRECTORY
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    INDEX_DIRECTORY,
+    OWN_DIRECTORY,
+)
 from pocketmq.model.errors import DiskFull
 from pocketmq.store.recovery.cut import DIVERGED_DIRECTORY, cut_log, set_aside
 from tests.kit.store_language import queue_bodies, small_settings, store_at
@@ -119,3 +124,23 @@ async def test_nothing_of_a_log_that_was_cut_whole_returns_after_a_power_cut() -
         queue = directory / CONSUME_QUEUE_DIRECTORY / "orders" / "0"
         assert not left.exists(queue) or left.names(queue) == []
         assert left.names(directory / COMMIT_LOG_DIRECTORY) == []
+
+
+async def test_views_of_a_log_that_was_cut_do_not_return_after_a_power_cut() -> None:
+    directory, disk = Path("/store"), SimDisk()
+    async with store_at(directory, disk=disk) as store:
+        await store.send("orders", "1")
+        end = store.store.appended
+        for number in range(8):  # More keys than a file of the index has room for.
+            await store.send("late", "2", key=f"k{number} k{number}b k{number}c")
+    disk.sync_all(directory)
+    late = directory / CONSUME_QUEUE_DIRECTORY / "late" / "0"
+    index = {*disk.names(directory / INDEX_DIRECTORY)}
+    assert disk.names(late)
+    cut_log(small_settings(directory), disk, end)
+    async with store_at(directory, disk=disk) as store:
+        assert store.store.appended == end
+    for seed in range(8):
+        left = SimDisk(disk.image.cut(Random(seed)))
+        assert not left.exists(late) or left.names(late) == []
+        assert not index & {*left.names(directory / INDEX_DIRECTORY)}
