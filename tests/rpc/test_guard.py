@@ -136,6 +136,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Admin/StoreStatus": [({}, "get cluster:C")],
     "Admin/EffectiveConfig": [({}, "get cluster:C")],
     "Admin/ResumeTransaction": [({"transaction_id": "x"}, "update cluster:C")],
+    "Admin/MapStore": [({}, "get cluster:C")],
     "Admin/Flush": [({}, "update cluster:C")],
     "Admin/ReportArchive": [({"upto": 1}, "update cluster:C")],
     "Admin/Drain": [({}, ADMINS)],

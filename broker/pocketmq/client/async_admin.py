@@ -23,6 +23,8 @@ from pocketmq.model.administration import (
     GroupOffset,
     GroupSettings,
     GroupStats,
+    MapPart,
+    MapTopic,
     Member,
     MovedOffset,
     Page,
@@ -32,6 +34,7 @@ from pocketmq.model.administration import (
     Redriven,
     ResetTarget,
     SettingRow,
+    StoreMap,
     StoreStatus,
     TopicChange,
     TopicCounts,
@@ -426,6 +429,17 @@ class AsyncAdmin:
     async def store_status(self) -> StoreStatus:
         """Returns the state of the store and its offsets."""
         return value_of(StoreStatus, await self._read("StoreStatus"))
+
+    async def map_store(self, part_count: int = 0) -> StoreMap:
+        """Returns a map of the log, and the fill of queues and index.
+
+        part_count   wanted number of parts, at most 1000; 0: 480
+        """
+        answer = await self._read("MapStore", part_count=part_count)
+        return value_of(
+            StoreMap, answer, parts=_values(MapPart, answer.parts),
+            topics=_values(MapTopic, answer.topics),
+        )  # fmt: skip
 
     async def flush(self) -> int:
         """Flushes everything appended so far; returns the flushed physical offset."""

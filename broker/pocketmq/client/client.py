@@ -142,6 +142,7 @@ class Admin(Blocking[AsyncAdmin]):
     redrive_dead_letters = blocking(AsyncAdmin.redrive_dead_letters)
 
     store_status = blocking(AsyncAdmin.store_status)
+    map_store = blocking(AsyncAdmin.map_store)
     flush = blocking(AsyncAdmin.flush)
     report_archive = blocking(AsyncAdmin.report_archive)
     effective_config = blocking(AsyncAdmin.effective_config)

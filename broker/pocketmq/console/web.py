@@ -94,7 +94,12 @@ class Console:
             "exact": texts.exact,
             "duration": texts.duration, "preview": texts.preview, "address": texts.address,
         }  # fmt: skip
-        self.environment.globals |= {"plots": plots, "url": self.url, "cli": self.command}
+        self.environment.globals |= {
+            "plots": plots,
+            "url": self.url,
+            "cli": self.command,
+            "local": partial(texts.command, "pocketmq"),
+        }
 
     def section(self, path: str) -> NavigationEntry:
         """Returns the entry of the navigation that a page belongs to."""

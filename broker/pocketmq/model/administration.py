@@ -336,6 +336,42 @@ class StoreStatus(NamedTuple):
     commit: str
 
 
+class MapPart(NamedTuple):
+    """A part of the log.
+
+    topic       index of the topic with the most bytes; -1: no message was found
+    stored_ms   store time of a message in it; 0: unknown
+    """
+
+    begin: int
+    end: int
+    topic: int
+    stored_ms: int
+
+
+class MapTopic(NamedTuple):
+    """A topic and the estimated bytes of its records; "": topics that the caller may not see."""
+
+    name: str
+    size_bytes: int
+
+
+class StoreMap(NamedTuple):
+    """A map of the log, and the fill of queues and index; the largest topic is first."""
+
+    parts: list[MapPart]
+    topics: list[MapTopic]
+    log_file_size_bytes: int
+    log_file_count: int
+    queue_file_size_bytes: int
+    queue_file_count: int
+    queue_entry_count: int
+    index_file_size_bytes: int
+    index_file_count: int
+    index_entry_count: int
+    index_file_entries_max: int
+
+
 class SettingRow(NamedTuple):
     """A setting's current value, and the source of the value."""
 

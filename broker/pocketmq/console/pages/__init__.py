@@ -24,6 +24,7 @@ NAVIGATION: Final = (
     NavigationEntry("/dead-letters", "Dead letters", "d"),
     NavigationEntry("/delayed", "Delayed", "y"),
     NavigationEntry("/transactions", "Transactions", "x"),
+    NavigationEntry("/store", "Store", "f", "get", "cluster"),
     NavigationEntry("/access", "Access", "a"),
     NavigationEntry("/settings", "Settings", "e", "get", "cluster"),
 )

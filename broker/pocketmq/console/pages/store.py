@@ -3,7 +3,7 @@
 import asyncio
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -11,6 +11,17 @@ from pocketmq.client import ClientError
 from pocketmq.console import texts
 from pocketmq.console.directory import DirectoryClient
 from pocketmq.console.listing import cut
+from pocketmq.console.log_squares import (
+    CELL,
+    NONE,
+    OTHER,
+    ROW,
+    Square,
+    TopicKey,
+    colours_of,
+    keys_of,
+    square_at,
+)
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.errors import BrokerError
 from pocketmq.tools.inspect import describe
@@ -20,11 +31,6 @@ from pocketmq.tools.store_browser import StoreBrowser
 from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
 
 CELLS: Final = 480
-ROW: Final = 60
-"""Cells of one row of the map."""
-CELL: Final = 12
-COLOURS: Final = 6
-"""Topics with a colour of their own; the others share one."""
 FINDINGS_MAX: Final = 200
 LOG: Final = "commitlog"
 
@@ -54,15 +60,6 @@ class StoreCheck:
         """The progress; each byte is read twice."""
         assert self.read >= 0, "less than nothing was read"
         return min(int(50 * self.read / max(self.total, 1)), 99)
-
-
-class Square(NamedTuple):
-    """A cell of the map, as an SVG rectangle."""
-
-    x: int
-    y: int
-    colour: str
-    title: str
 
 
 def browser_of(page: Visit) -> StoreBrowser:
@@ -110,7 +107,7 @@ def _check_values(page: Visit) -> dict[str, Any]:
     running: StoreCheck | None = page.visitor.memory.get("check")
     check = replace(running) if running else None  # It goes on while the page is rendered.
     squares: list[Square] = []
-    keys: list[tuple[str, str, int]] = []
+    keys: list[TopicKey] = []
     if check is not None and check.log_map is not None and check.is_done:
         squares, keys = squares_of(check.log_map)
     found = check.found if check else None
@@ -148,24 +145,20 @@ def _run(browser: StoreBrowser, check: StoreCheck) -> None:
         check.failure = str(error)
 
 
-def squares_of(log: LogMap) -> tuple[list[Square], list[tuple[str, str, int]]]:
-    """Returns the squares of a map, and its key: (colour, topic, bytes)."""
-    colours = {topic: f"t{at}" for at, (topic, _) in enumerate(log.topics[:COLOURS])}
+def squares_of(log: LogMap) -> tuple[list[Square], list[TopicKey]]:
+    """Returns the squares of a map, and its key."""
+    colours = colours_of(log.topics)
     squares = []
     for number, cell in enumerate(log.cells):
         hurt = [one for one in log.holes if one.begin < cell.end and cell.begin < one.end]
-        colour = colours.get(cell.topic, "t-other" if cell.topic else "t-none")
+        colour = colours.get(cell.topic, OTHER if cell.topic else NONE)
         text = f"byte {cell.begin:,}: {cell.records:,} records, {texts.plain(cell.topic)}"
         if cell.first_ms:
             text += f", from {texts.moment(cell.first_ms)}"
         if hurt:
             colour, text = "t-bad", f"{text}; {hurt[0].reason}"
-        squares.append(Square(number % ROW * CELL, number // ROW * CELL, colour, text))
-    keys = [(colours[topic], topic, size) for topic, size in log.topics[:COLOURS]]
-    if len(log.topics) > COLOURS:
-        rest = sum(size for _, size in log.topics[COLOURS:])
-        keys.append(("t-other", f"{len(log.topics) - COLOURS} further topics", rest))
-    return squares, keys
+        squares.append(square_at(number, colour, text))
+    return squares, keys_of(log.topics)
 
 
 def sentence_of(found: Verification) -> tuple[str, str]:

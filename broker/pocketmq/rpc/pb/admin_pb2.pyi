@@ -928,6 +928,58 @@ class StoreStatusResponse(_message.Message):
     commit: str
     def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ..., retention_state: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., state_since_ms: _Optional[int] = ..., group_count: _Optional[int] = ..., modules: _Optional[str] = ..., commit: _Optional[str] = ...) -> None: ...
 
+class MapStoreRequest(_message.Message):
+    __slots__ = ("part_count",)
+    PART_COUNT_FIELD_NUMBER: _ClassVar[int]
+    part_count: int
+    def __init__(self, part_count: _Optional[int] = ...) -> None: ...
+
+class MapPart(_message.Message):
+    __slots__ = ("begin", "end", "topic", "stored_ms")
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    STORED_MS_FIELD_NUMBER: _ClassVar[int]
+    begin: int
+    end: int
+    topic: int
+    stored_ms: int
+    def __init__(self, begin: _Optional[int] = ..., end: _Optional[int] = ..., topic: _Optional[int] = ..., stored_ms: _Optional[int] = ...) -> None: ...
+
+class MapTopic(_message.Message):
+    __slots__ = ("name", "size_bytes")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    size_bytes: int
+    def __init__(self, name: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class MapStoreResponse(_message.Message):
+    __slots__ = ("parts", "topics", "log_file_size_bytes", "log_file_count", "queue_file_size_bytes", "queue_file_count", "queue_entry_count", "index_file_size_bytes", "index_file_count", "index_entry_count", "index_file_entries_max")
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    LOG_FILE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOG_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FILE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ENTRY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FILE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FILE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_ENTRY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FILE_ENTRIES_MAX_FIELD_NUMBER: _ClassVar[int]
+    parts: _containers.RepeatedCompositeFieldContainer[MapPart]
+    topics: _containers.RepeatedCompositeFieldContainer[MapTopic]
+    log_file_size_bytes: int
+    log_file_count: int
+    queue_file_size_bytes: int
+    queue_file_count: int
+    queue_entry_count: int
+    index_file_size_bytes: int
+    index_file_count: int
+    index_entry_count: int
+    index_file_entries_max: int
+    def __init__(self, parts: _Optional[_Iterable[_Union[MapPart, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[MapTopic, _Mapping]]] = ..., log_file_size_bytes: _Optional[int] = ..., log_file_count: _Optional[int] = ..., queue_file_size_bytes: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., queue_entry_count: _Optional[int] = ..., index_file_size_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., index_entry_count: _Optional[int] = ..., index_file_entries_max: _Optional[int] = ...) -> None: ...
+
 class FlushRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

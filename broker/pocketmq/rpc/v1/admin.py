@@ -44,6 +44,7 @@ from pocketmq.services.admin import (
     lag,
     positions,
     status,
+    store_map,
     topic_counts,
     topics,
     tracing,
@@ -363,6 +364,20 @@ class AdminMethods:
     def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
         """Returns the state and the progress of the store."""
         return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
+
+    async def map_store(self, request: pb.MapStoreRequest, call: Call) -> pb.MapStoreResponse:
+        """Returns a map of the log, with the names of topics that the caller may see.
+
+        Errors   IllegalNumber, StorageError, DiskSlow
+        """
+        check_number("part_count", request.part_count, upper=store_map.PARTS_MAX)
+        found = await store_map.map_store(
+            self._store,
+            request.part_count or store_map.PARTS,
+            lambda topic: bool(_seen([topic], call)),
+        )
+        parts, topics = _messages(found.parts), _messages(found.topics)
+        return pb.MapStoreResponse(**{**found._asdict(), "parts": parts, "topics": topics})
 
     async def flush(self, request: pb.FlushRequest, call: Call) -> pb.FlushResponse:
         """Flushes everything appended so far.

@@ -183,6 +183,7 @@ ADMIN_TABLE: Final = RpcTable(
             "resume_check_half_message"
         ),
         Rpc("StoreStatus", "store_status", OnCluster(GET), "get_broker_runtime_info"),
+        Rpc("MapStore", "map_store", OnCluster(GET)),
         Rpc("Flush", "flush", OnCluster(UPDATE)),
         Rpc("ReportArchive", "report_archive", OnCluster(UPDATE)),
         Rpc("EffectiveConfig", "effective_config", OnCluster(GET), "get_broker_config"),

@@ -1,0 +1,50 @@
+"""Squares of a map of the log: one for each part, in the colour of its topic."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+ROW: Final = 60
+"""Squares of one row."""
+CELL: Final = 12
+"""Distance of two squares."""
+COLOURS: Final = 6
+"""Topics with a colour of their own; the others share one."""
+OTHER: Final = "t-other"
+NONE: Final = "t-none"
+
+
+class Square(NamedTuple):
+    """A part of the log, as an SVG rectangle."""
+
+    x: int
+    y: int
+    colour: str
+    title: str
+
+
+class TopicKey(NamedTuple):
+    """A row of the key: a colour, its topic, and the bytes of its records."""
+
+    colour: str
+    topic: str
+    size_bytes: int
+
+
+def square_at(number: int, colour: str, title: str) -> Square:
+    """Returns the square of a part by its number."""
+    assert number >= 0, "a part before the first one"
+    return Square(number % ROW * CELL, number // ROW * CELL, colour, title)
+
+
+def colours_of(topics: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """Returns topic -> colour of those that have their own; the largest topic is first."""
+    return {topic: f"t{at}" for at, (topic, _) in enumerate(topics[:COLOURS])}
+
+
+def keys_of(topics: Sequence[tuple[str, int]]) -> list[TopicKey]:
+    """Returns the key of a map; the topics after the first ones share a row."""
+    keys = [TopicKey(f"t{at}", *pair) for at, pair in enumerate(topics[:COLOURS])]
+    if len(topics) > COLOURS:
+        rest = sum(size for _, size in topics[COLOURS:])
+        keys.append(TopicKey(OTHER, f"{len(topics) - COLOURS} further topics", rest))
+    return keys

@@ -1,0 +1,97 @@
+"""Store of a running broker: its files, and a map of the log by topic."""
+
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from pocketmq.client import ClientError
+from pocketmq.console import texts
+from pocketmq.console.listing import cut, soon
+from pocketmq.console.log_squares import CELL, NONE, OTHER, ROW, colours_of, keys_of, square_at
+from pocketmq.console.web import Route, Visit
+from pocketmq.model.administration import StoreMap
+
+MAP_S: Final = 20.0
+"""Least time for which a map is used again."""
+HIDDEN: Final = "topics that you may not see"
+ENTRY_BYTES: Final = 20
+"""Bytes of a message in its queue."""
+
+
+class LogFileRow(NamedTuple):
+    """A file of the log; `end` is that of its messages, `stored_ms` a time of its first part."""
+
+    name: str
+    begin: int
+    end: int
+    stored_ms: int
+
+
+async def store(page: Visit) -> Response:
+    """Shows the store of a broker."""
+    status = await page.client.admin.store_status()
+    return page.render("running_store.html", about=status, **await _map_values(page))
+
+
+async def live(page: Visit) -> Response:
+    """Shows the map, once the broker has made it."""
+    return page.render("running_store_map.html", **await _map_values(page))
+
+
+async def _map_values(page: Visit) -> dict[str, Any]:
+    try:
+        found = await soon(page, "map", page.client.admin.map_store, MAP_S)
+        is_offered = True
+    except ClientError as error:
+        if error.status != "UNIMPLEMENTED":
+            raise
+        found, is_offered = None, False
+    values: dict[str, Any] = {"found": found, "is_offered": is_offered, "cell": CELL, "row": ROW}
+    if found is None:
+        return values
+    topics = [(one.name or HIDDEN, one.size_bytes) for one in found.topics]
+    colours = colours_of(topics)
+    squares = []
+    for number, part in enumerate(found.parts):
+        name = topics[part.topic][0] if part.topic >= 0 else ""
+        text = f"byte {part.begin:,}: {texts.plain(name or 'no message was found')}"
+        if part.stored_ms:
+            text += f", {texts.moment(part.stored_ms)}"
+        squares.append(square_at(number, colours.get(name, OTHER if name else NONE), text))
+    files = log_files(found)
+    values |= {
+        "squares": squares, "keys": keys_of(topics), "files": cut(files[::-1], page),
+        "edges": [squares[at] for at in _edges(found)],
+        "times": [one.stored_ms for one in found.parts if one.stored_ms],
+        "queue_bytes": found.queue_file_count * found.queue_file_size_bytes,
+        "queue_used": found.queue_entry_count * ENTRY_BYTES,
+        "index_bytes": found.index_file_count * found.index_file_size_bytes,
+        "index_entries_max": found.index_file_count * found.index_file_entries_max,
+    }  # fmt: skip
+    return values
+
+
+def _edges(found: StoreMap) -> list[int]:
+    """Returns the numbers of the parts with which a file begins, but the first.
+
+    They are left out if most parts begin with a file.
+    """
+    size, parts = found.log_file_size_bytes, found.parts
+    edges = [at for at, part in enumerate(parts) if at and part.begin % size == 0]
+    return edges if 2 * len(edges) < len(parts) else []
+
+
+def log_files(found: StoreMap) -> list[LogFileRow]:
+    """Returns the files of the log, the oldest first; files that share a part have its time."""
+    rows: dict[int, LogFileRow] = {}
+    size = found.log_file_size_bytes
+    for part in found.parts:
+        for begin in range(part.begin // size * size, part.end, size):
+            known = rows.get(begin)
+            end = min(part.end, begin + size)
+            stored_ms = (known.stored_ms if known else 0) or part.stored_ms
+            rows[begin] = LogFileRow(f"{begin:020}", begin, end, stored_ms)
+    return [*rows.values()]
+
+
+ROUTES: Final = [Route("/store", store), Route("/store/map", live)]
