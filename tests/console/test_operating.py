@@ -57,8 +57,10 @@ async def test_a_tail_streams_what_matches_as_text(
     for tag in ("paid", "new"):
         body = f"<b>{tag}</b>\u202e".encode()
         await broker.client.send(Message("orders", body, tag=tag, queue_id=0))
+    sql = await visitor.get("/tail?topic=orders&by=sql&filter=price+%3E+100")
+    assert "pocketmq tail orders --filter 'price > 100'" in sql.text
     page = await visitor.get("/tail?topic=orders&by=tag&filter=paid")
-    assert "pocketmq tail orders --filter paid" in page.text
+    assert "pocketmq tail orders --tag paid" in page.text
     target = page.html.partition('data-events="')[2].partition('"')[0].replace("&amp;", "&")
     stream = await visitor.watch(target, "event: messages")
     assert stream.headers["content-type"].startswith("text/event-stream")
@@ -216,6 +218,31 @@ async def test_users_and_grants_are_changed_and_explained(
     assert "Nothing has changed yet" in plan.text
     await visitor.post("/access/user", access_key="app", what="remove", confirm="app")
     assert len((await broker.client.admin.access.list_users())[0]) == 1
+
+
+async def test_a_grant_with_sources_is_explained_for_an_address(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await visitor.post("/access/users", access_key="app")
+    await visitor.post(
+        "/access/grant", user="app", actions="pub", resource="topic:o-*", sources="10.0.0.0/8"
+    )
+    (grant,) = await broker.client.admin.access.list_grants()
+    assert grant.sources == ["10.0.0.0/8"]
+    asked = "/access?user=app&action=pub&resource=topic:o-1"
+    assert "Denied:" in (await visitor.get(asked)).text
+    near = await visitor.get(f"{asked}&source=10.1.2.3")
+    assert "Allowed:" in near.text
+    assert "pocketmq acl explain app pub topic:o-1 --source 10.1.2.3" in near.text
+
+
+async def test_a_new_secret_is_made_once_the_name_is_typed(visitor: BrowserVisit) -> None:
+    await visitor.post("/access/users", access_key="app")
+    plan = await visitor.post("/access/user", access_key="app", what="secret")
+    assert "clients that sign as app with the secret of now are refused" in plan.text
+    assert "shown this once" not in plan.text
+    made = await visitor.post("/access/user", access_key="app", what="secret", confirm="app")
+    assert "shown this once" in made.text
 
 
 async def test_clients_and_settings_are_listed(

@@ -55,3 +55,8 @@ def test_a_noun_is_in_the_plural_unless_there_is_one() -> None:
     assert [texts.counted(number, "topic") for number in (0, 1, 2, 1_000)] == [
         "0 topics", "1 topic", "2 topics", "1,000 topics",
     ]  # fmt: skip
+
+
+def test_a_name_can_be_broken_at_its_dots_and_is_no_html() -> None:
+    shown = texts.breakable("a.<b>_c")
+    assert shown == "<bdi>a.<wbr>&lt;b&gt;_<wbr>c</bdi>"

@@ -40,7 +40,7 @@ class BrowserShown(NamedTuple):
     @property
     def text(self) -> str:
         """The text of a page without its elements, blanks joined."""
-        return " ".join(unescape(TAG.sub(" ", self.html)).split())
+        return " ".join(unescape(TAG.sub(" ", self.html.replace("<wbr>", ""))).split())
 
     @property
     def place(self) -> str:

@@ -45,6 +45,11 @@ def shown(text: object, limit: int = 0) -> Markup:
     return Markup("<bdi>") + Markup("").join(parts) + Markup("</bdi>")
 
 
+def breakable(text: str) -> Markup:
+    """Returns an unknown name that may be broken after each dot and underscore."""
+    return Markup(re.sub("([._])", r"\1<wbr>", str(shown(text))))
+
+
 def preview(content: bytes) -> Markup:
     """Returns the begin of a body in one line: its text, or hexadecimal."""
     return shown(_begin(content), PREVIEW_MAX)

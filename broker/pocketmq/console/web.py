@@ -93,6 +93,7 @@ class Console:
             "counted": texts.counted, "rate": texts.rate, "moment": texts.moment,
             "exact": texts.exact,
             "duration": texts.duration, "preview": texts.preview, "address": texts.address,
+            "breakable": texts.breakable,
         }  # fmt: skip
         self.environment.globals |= {
             "plots": plots,

@@ -62,7 +62,7 @@ def test_methods_go_by_rocketmqs_words_where_it_has_such_a_request(broker: Store
     dead_letters = {"ListDeadLetters", "RedriveDeadLetters", "ForwardToDeadLetters"}
     # RocketMQ has PullMessage too.
     others = {"Explain", "OwnGrants", "ListDelayed", "Flush", "Drain", "PullMessage", "PurgeTopic"}
-    others |= {"ReportArchive"}
+    others |= {"ReportArchive", "MapStore"}
     transactions = {"ListTransactions", "DescribeTransaction"}
     roles = {row.name for row in REPLICATION.methods}
     assert ours == others | dead_letters | transactions | roles

@@ -119,7 +119,7 @@ for (const select of document.querySelectorAll("select[data-wishes]")) showField
 
 // The live tail: newest rows first, at most ROWS_MAX of them.
 const ROWS_MAX = 300;
-const CLASSES = ["time", "number", "number", "name", "name", "body"];
+const CLASSES = ["time", "number wide", "number wide", "name wide", "name", "body"];
 
 function addRow(table, row) {
   const line = table.tBodies[0].insertRow(0);

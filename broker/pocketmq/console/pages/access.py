@@ -7,10 +7,13 @@ from starlette.responses import Response
 
 from pocketmq.client import ClientError, errors
 from pocketmq.client.async_access import Explained, GrantState
+from pocketmq.console.listing import cut
 from pocketmq.console.web import Route, Visit
 
 SECRET_BYTES: Final = 16
 CHANGES: Final = ("enable", "disable", "secret", "remove")
+ROWS_MAX: Final = 200
+"""Users that a page lists."""
 ACTIONS: Final = ("all", "pub", "sub", "create", "update", "delete", "get", "list")
 
 
@@ -27,10 +30,11 @@ async def _show(page: Visit, secret: tuple[str, str] = ("", "")) -> Response:
     grants = await page.client.admin.access.list_grants()
     explained, failure = await _explained(page)
     return page.render(
-        "access.html", users=users, is_checked=is_checked, grants=grants, actions=ACTIONS,
+        "access.html", users=users, is_checked=is_checked, grants=cut(grants, page),
+        actions=ACTIONS,
         secret=secret, explained=explained, failure=failure, user=page.text("user"),
         action=page.text("action"), resource=page.text("resource"),
-        is_admin=page.offers.is_admin,
+        source=page.text("source"), is_admin=page.offers.is_admin, rows_max=ROWS_MAX,
     )  # fmt: skip
 
 
@@ -39,7 +43,9 @@ async def _explained(page: Visit) -> tuple[Explained | None, str]:
     if page.request.method != "GET" or not user or not resource:
         return None, ""
     try:
-        return await page.client.admin.access.explain(user, page.text("action"), resource), ""
+        return await page.client.admin.access.explain(
+            user, page.text("action"), resource, page.text("source").strip()
+        ), ""
     except errors.Unauthenticated:
         raise
     except ClientError as error:
@@ -62,6 +68,14 @@ async def change_user(page: Visit) -> Response:
     """Enables, disables or removes a user, or gives it a new secret."""
     key, what = page.text("access_key"), page.choice("what", CHANGES)
     if what == "secret":
+        if page.text("confirm") != key:
+            return page.render(
+                "plan.html", title=f"New secret of {key}", confirm=key, target="/access/user",
+                lines=[f"clients that sign as {key} with the secret of now are refused"],
+                verb="Make a new secret", back=page.url("/access"),
+                fields={"access_key": key, "what": "secret"},
+                command=page.console.command("user", "edit", key, "--new-secret"),
+            )  # fmt: skip
         secret = token_hex(SECRET_BYTES)
         await page.client.admin.access.update_user(key, secret=secret)
         page.note(
@@ -91,14 +105,16 @@ async def change_grant(page: Visit) -> Response:
     """Adds or removes a grant."""
     user, resource = page.text("user").strip(), page.text("resource").strip()
     actions = page.text("actions").replace(",", " ").split()
+    sources = page.text("sources").replace(",", " ").split()
     is_denied, is_removed = page.text("deny") == "true", page.text("what") == "remove"
     rights = page.client.admin.access
     if is_removed:
         await rights.remove_grant(user, actions, resource, deny=is_denied)
     else:
-        await rights.add_grant(GrantState(user, actions, resource, is_denied))
+        await rights.add_grant(GrantState(user, actions, resource, is_denied, sources=sources))
     verb, deny = "revoke" if is_removed else "grant", ("--deny",) if is_denied else ()
-    words = ("acl", verb, user, ",".join(actions), resource, *deny)
+    near = [word for one in sources for word in ("--source", one)]
+    words = ("acl", verb, user, ",".join(actions), resource, *deny, *near)
     page.note(f"The grants of {user} were changed.", page.console.command(*words))
     return page.redirect("/access")
 

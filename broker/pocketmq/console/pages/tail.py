@@ -23,7 +23,8 @@ async def tail(page: Visit) -> Response:
     """Shows the form, and the table that the script fills."""
     topic, expression = page.text("topic"), page.text("filter").strip()
     is_sql = page.text("by") == "sql"
-    words = ["tail", topic or "TOPIC", *(("--filter", expression) if expression else ())]
+    option = "--filter" if is_sql else "--tag"
+    words = ["tail", topic or "TOPIC", *((option, expression) if expression else ())]
     names = [one.name for one in await all_topics(page)][:TOPICS_MAX]
     events = page.url("/tail/events", topic=topic, filter=expression, by="sql" if is_sql else "tag")
     return page.render(
