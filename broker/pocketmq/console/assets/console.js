@@ -34,6 +34,11 @@ function openChosen() {
   if (row) row.click();
 }
 
+// A dialog that was just closed has the focus until the browser's next frame.
+function isFree(target) {
+  return target === document.body || Boolean(target.closest("dialog:not([open])"));
+}
+
 function press(event) {
   const target = event.target;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -56,7 +61,7 @@ function press(event) {
     event.preventDefault();
   } else if (event.key === "j") choose(1);
   else if (event.key === "k") choose(-1);
-  else if (event.key === "Enter" && target === document.body) openChosen();
+  else if (event.key === "Enter" && isFree(target)) openChosen();
   else if (event.key === "?" && help) help.showModal();
 }
 
