@@ -22,7 +22,7 @@ OWN: Final = {"/message/types"}
 ACTION = re.compile(r'(?:action|href)="(/[^"?]*)')
 PAGES: Final = (
     "/", "/topics", "/topic?name=orders", "/send", "/groups", "/group?name=billing", "/delayed",
-    "/dead-letters/group?group=billing", "/transactions", "/access",
+    "/dead-letters/group?group=billing", "/transactions", "/access", "/store",
 )  # fmt: skip
 
 
@@ -70,6 +70,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
             "/delayed/recall": {"topic": "later", "handle": later.recall_handle or ""},
             "/transactions/end": {"id": half.transaction_id or "", "what": "commit"},
             "/transactions/resume": {"id": half.transaction_id or ""},
+            "/store/copy": {},
             "/access/users": {"access_key": "new"},
             "/access/user": {"access_key": "victim", "what": "disable"},
             "/access/grant": {"user": "victim", "actions": "all", "resource": "*"},
@@ -79,7 +80,8 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
 @asynccontextmanager
 async def visit(scene: Scene, user: str = "", **served: Any) -> AsyncIterator[BrowserVisit]:
     """Opens a console, and logs a user in."""
-    async with console_of(scene.broker.addresses["grpc"], **served) as visitor:
+    given = {"backup_path": "/dev/null/copy", **served}
+    async with console_of(scene.broker.addresses["grpc"], **given) as visitor:
         if user:
             assert await log_in(visitor, user) == 303
             assert (await visitor.get("/topics")).status == 200  # has the token of the session

@@ -1,12 +1,16 @@
 """Store of a running broker: its files, the map of its log, and commands for copies."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from pocketmq.client import Message
+from pocketmq.console.application import application
 from pocketmq.console.pages.running_store import log_files
+from pocketmq.console.server import Served
+from pocketmq.console.server import console_of as made
 from pocketmq.model.administration import MapPart, StoreMap
 from tests.console.test_pages import dispatched
 from tests.kit.browser import BrowserVisit, console_of
@@ -56,6 +60,41 @@ async def test_a_map_has_a_colour_for_each_topic_and_a_row_for_each_file(
     part = await visitor.get("/store/map", **{"hx-request": "true"})
     assert "<html" not in part.html
     assert "orders ~4.0 MB" in part.text
+
+
+async def test_an_admin_copies_the_store_to_the_directory_of_the_setting(
+    broker: RunningBroker, tmp_path: Path
+) -> None:
+    await broker.client.send(Message("orders", b"a"))
+    copy = tmp_path / "copy"
+    served = Served(broker.addresses["grpc"], backup_path=str(copy), patience_s=30.0)
+    console = made(served)
+    visitor = BrowserVisit(application(console))
+    assert console.copy is not None
+    page = await visitor.get("/store")
+    assert f"Copy now to {copy}" in page.text
+    assert f"pocketmq store backup {tmp_path / 'store'} {copy}" in page.text
+    assert (await visitor.post("/store/copy")).place == "/store"
+    assert console.copy.is_running
+    assert "Copying to" in (await visitor.get("/store/copy/live")).text
+    await console.copy.wait()
+    assert "the log up to byte" in (await visitor.get("/store")).text
+    assert json.loads((copy / "backup.json").read_text())["upto"] > 0
+    (copy / "backup.json").unlink()
+    (copy / "other").write_text("x")
+    await visitor.post("/store/copy")
+    await console.copy.wait()
+    assert "The copy failed" in (await visitor.get("/store")).text
+    for source in console.visitors.sources:
+        await source.close()
+
+
+async def test_without_the_setting_no_copy_is_made(visitor: BrowserVisit) -> None:
+    page = await visitor.get("/store")
+    assert "Copy now" not in page.text
+    refused = await visitor.post("/store/copy")
+    assert refused.status == 403
+    assert "only an admin copies the store" in refused.text
 
 
 def test_files_that_share_a_part_have_its_time() -> None:

@@ -108,6 +108,13 @@ async def test_without_login_only_pages_are_offered(tmp_path: Path) -> None:
         assert "Create a topic" not in found
 
 
+@pytest.mark.knob("console.backup_path")
+async def test_a_directory_for_copies_is_offered(tmp_path: Path) -> None:
+    settings = (f"console.backup_path={tmp_path / 'copy'}", "rpc.tls=false")
+    async with broker_with(tmp_path / "store", *settings) as broker:
+        assert "Copy now" in await page(broker.addresses["http"], "/store")
+
+
 def test_a_console_without_users_is_off_where_others_reach_it() -> None:
     class Open:
         def opened(self, config: object) -> list[tuple[str, str]]:

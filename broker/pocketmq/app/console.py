@@ -61,13 +61,20 @@ class ConsoleProcess:
     )  # fmt: skip
 
     def __init__(
-        self, endpoint: str, base: str, certificate: Path | None, *, needs_login: bool = False
+        self,
+        endpoint: str,
+        base: str,
+        certificate: Path | None,
+        *,
+        needs_login: bool = False,
+        backup_path: str = "",
     ) -> None:
         assert not base.endswith("/"), "the base ends with /"
         self._endpoint = endpoint
         self._base = base
         self._certificate = certificate
-        self._options = ("--changes-need-login",) if needs_login else ()
+        login = ("--changes-need-login",) if needs_login else ()
+        self._options = (*login, *((f"--backup={backup_path}",) if backup_path else ()))
         self._folder: Path | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._start = asyncio.Lock()
@@ -152,6 +159,7 @@ def offer_console(
         base,
         certificate if config.rpc.tls_only else None,
         needs_login=config.console.changes_need_login,
+        backup_path=config.console.backup_path,
     )
     site.console = OtherProcess(made.token, made.owns, made.path)
     up.push_async_callback(made.close)

@@ -111,6 +111,10 @@ class ConsoleSection:
         False, "Callers without a login see pages, but change nothing; for a broker that checks no "
         "users the console then only reads.",
     )  # fmt: skip
+    backup_path: str = knob(
+        "", "Directory to which admins copy the store from the page Store, by pocketmq store "
+        "backup; empty: the page only shows the command.",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

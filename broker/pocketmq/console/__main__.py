@@ -2,7 +2,8 @@
 
 It has no command line of its own to parse, so it does not import one: that is 5 MiB of memory.
 
-    arguments   endpoint, base path, file descriptor of the listening socket, "--changes-need-login"
+    arguments   endpoint, base path, file descriptor of the listening socket, then options:
+                "--changes-need-login", "--backup=DIRECTORY"
 """
 
 import os
@@ -12,13 +13,15 @@ from pocketmq.console import server
 
 TOKEN = "POCKETMQ_CONSOLE_TOKEN"
 """Environment variable with the secret of the tunnel."""
+BACKUP = "--backup="
 
 
 def main(endpoint: str, base: str, number: str, *options: str) -> None:
     """Serves until SIGTERM, or until it is idle; prints a line once it serves."""
+    paths = [one.removeprefix(BACKUP) for one in options if one.startswith(BACKUP)]
     served = server.Served(
         endpoint, base, token=os.environ.pop(TOKEN, ""),
-        needs_login="--changes-need-login" in options,
+        needs_login="--changes-need-login" in options, backup_path="".join(paths),
     )  # fmt: skip
     server.run(served, server.inherited(int(number)), _report)
 

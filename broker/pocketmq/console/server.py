@@ -17,6 +17,7 @@ from pocketmq.client import AsyncClient
 from pocketmq.console.application import application
 from pocketmq.console.asset_files import VERSION
 from pocketmq.console.pages import NAVIGATION, ROUTES
+from pocketmq.console.store_copy import StoreCopy
 from pocketmq.console.visitors import Visitors
 from pocketmq.console.web import PATIENCE_S, Console
 from pocketmq.console.working import share_processor
@@ -41,6 +42,7 @@ class Served(NamedTuple):
     token        of the broker that passes connections on; "": connections come from browsers
     needs_login  whether callers without a login change nothing
     patience_s   time for which a page waits for counts that the broker may be slow to get
+    backup_path  directory for a copy of the store, of a broker on this machine; "": none
     """
 
     endpoint: str
@@ -50,6 +52,7 @@ class Served(NamedTuple):
     token: str = ""
     needs_login: bool = False
     patience_s: float = PATIENCE_S
+    backup_path: str = ""
 
 
 def console_of(served: Served) -> Console:
@@ -77,6 +80,7 @@ def console_of(served: Served) -> Console:
     return Console(
         Visitors(make), served.endpoint, NAVIGATION, ROUTES, base=served.base, version=VERSION,
         needs_login=served.needs_login, patience_s=served.patience_s,
+        copy=StoreCopy(served.backup_path) if served.backup_path else None,
     )  # fmt: skip
 
 
@@ -124,9 +128,12 @@ async def _serve(served: Served, listener: socket.socket, started: Callable[[str
     app = application(console, is_private=served.is_private, token=served.token)
     path = f"{console.base}/" + (f"enter?token={console.entrance}" if console.entrance else "")
     server = _Server(settings_of(app), partial(started, path), ends_idle=bool(served.token))
+    server.is_busy = lambda: console.copy is not None and console.copy.is_running
     try:
         await server.serve(sockets=[listener])
     finally:
+        if console.copy is not None:
+            await console.copy.close()
         for source in console.visitors.sources:
             await source.close()
 
@@ -153,6 +160,7 @@ class _Server(uvicorn.Server):
         self._parent = os.getppid()
         self._used_s = time.monotonic()
         self._count = 0
+        self.is_busy: Callable[[], bool] = lambda: False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to serve, then reports it."""
@@ -163,7 +171,7 @@ class _Server(uvicorn.Server):
         """Returns whether to end."""
         now_s, state = time.monotonic(), self.server_state
         assert now_s >= self._used_s, "the clock was set back"
-        if state.connections or state.total_requests != self._count:
+        if state.connections or state.total_requests != self._count or self.is_busy():
             self._used_s, self._count = now_s, state.total_requests
         is_over = now_s - self._used_s > IDLE_S or os.getppid() != self._parent
         return await super().on_tick(counter) or (self._ends_idle and is_over)

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from pocketmq.client import AsyncClient, ClientError
 from pocketmq.console import plots, texts
 from pocketmq.console.offers import Offers
+from pocketmq.console.store_copy import StoreCopy
 from pocketmq.console.visitors import Visitor, Visitors
 from pocketmq.console.working import worked
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
@@ -68,6 +69,7 @@ class Console:
     entrance    token that opens a directory
     needs_login   whether visitors without a session change nothing
     patience_s    time for which a page waits for counts that the broker may be slow to get
+    copy        the copy of the broker's store; None: the console makes none
     """
 
     visitors: Visitors[AsyncClient]
@@ -80,6 +82,7 @@ class Console:
     entrance: str = ""
     needs_login: bool = False
     patience_s: float = PATIENCE_S
+    copy: StoreCopy | None = None
     environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,12 +98,7 @@ class Console:
             "duration": texts.duration, "preview": texts.preview, "address": texts.address,
             "breakable": texts.breakable,
         }  # fmt: skip
-        self.environment.globals |= {
-            "plots": plots,
-            "url": self.url,
-            "cli": self.command,
-            "local": partial(texts.command, "pocketmq"),
-        }
+        self.environment.globals |= {"plots": plots, "url": self.url, "cli": self.command}
 
     def section(self, path: str) -> NavigationEntry:
         """Returns the entry of the navigation that a page belongs to."""

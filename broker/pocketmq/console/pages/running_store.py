@@ -1,5 +1,6 @@
 """Store of a running broker: its files, and a map of the log by topic."""
 
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -30,12 +31,41 @@ class LogFileRow(NamedTuple):
 async def store(page: Visit) -> Response:
     """Shows the store of a broker."""
     status = await page.client.admin.store_status()
-    return page.render("running_store.html", about=status, **await _map_values(page))
+    return page.render(
+        "running_store.html", about=status, **_copy_values(page, status.directory),
+        **await _map_values(page),
+    )  # fmt: skip
 
 
 async def live(page: Visit) -> Response:
     """Shows the map, once the broker has made it."""
     return page.render("running_store_map.html", **await _map_values(page))
+
+
+async def copy_progress(page: Visit) -> Response:
+    """Shows the part about the copy."""
+    status = await page.client.admin.store_status()
+    return page.render("running_store_copy.html", **_copy_values(page, status.directory))
+
+
+async def begin_copy(page: Visit) -> Response:
+    """Begins to copy the store to the directory of the setting; for admins."""
+    copy = page.console.copy
+    if copy is None or not page.offers.is_admin:
+        return page.render("refused.html", HTTPStatus.FORBIDDEN, why="not an admin")
+    status = await page.client.admin.store_status()
+    copy.begin(status.directory)
+    return page.redirect("/store")
+
+
+def _copy_values(page: Visit, directory: str) -> dict[str, Any]:
+    copy = page.console.copy
+    target = copy.target if copy else "COPY"
+    return {
+        "copy": copy if page.offers.is_admin else None,
+        "backup": texts.command("pocketmq", "store", "backup", directory, target),
+        "check": texts.command("pocketmq", "store", "verify", target),
+    }
 
 
 async def _map_values(page: Visit) -> dict[str, Any]:
@@ -94,4 +124,9 @@ def log_files(found: StoreMap) -> list[LogFileRow]:
     return [*rows.values()]
 
 
-ROUTES: Final = [Route("/store", store), Route("/store/map", live)]
+ROUTES: Final = [
+    Route("/store", store),
+    Route("/store/map", live),
+    Route("/store/copy/live", copy_progress),
+    Route("/store/copy", begin_copy, is_action=True),
+]
