@@ -26,6 +26,8 @@ STEPS: Final = (
     "both", *("restart",) * 8, *("promote",) * 2, *("demote",) * 6, "hand_over", "stop", "wipe",
     *("damage",) * 3, "lose_end", *("jump",) * 3, *("fill",) * 2, *("room",) * 4,
 )  # fmt: skip
+MENDED: Final = (0.0, 0.0, 0.1, 0.3)
+"""Shares of steps after which everything is mended; one of them for a walk."""
 
 
 class ReplicaWalk(ReplicaPair):
@@ -36,16 +38,28 @@ class ReplicaWalk(ReplicaPair):
     async def run(self, steps: int) -> None:
         """Takes some steps, heals, and compares everything."""
         await self.begin()
+        mended = self.random.choice(MENDED)
         for number in range(steps):
             name = self.random.choice(STEPS)
             self.counts[name] += 1
             self.at = f"step {number}, {name}"
             await getattr(self, f"step_{name}")()
             await self.look()
+            if self.random.random() < mended:
+                await self.mend()
         self.at = "the end"
         await self.settle()
         await self.compare()
         self.counts["walks"] += 1
+
+    async def mend(self) -> None:
+        """Ends what keeps the follower away, and lets it connect: then sends are acknowledged."""
+        self.network.heal()
+        await self.step_room()
+        await self.restart()
+        await self.step_demote()
+        await self.loop.pause(self.random.choice((0.7, 6.0)))
+        await self.look()
 
     async def step_send(self) -> None:
         chosen = self.leaders() if self.random.random() < 0.9 else self.up
