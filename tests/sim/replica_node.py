@@ -192,7 +192,7 @@ class Node:
             self._leads(self.name, self.terms.epoch)
         if self.terms.epoch and self.terms.leader:
             size = self.store.log.file_size_bytes
-            claim = Claim(self._identity, self.terms, size, self.name)
+            claim = Claim(self._identity, self.terms, size, self.name, fence)
             self._port.fence(Fencer(self._dial(self.terms.leader), claim))
 
     async def _close(self) -> None:

@@ -1,6 +1,6 @@
 """The follower's side of replication in a broker: which leader it has, and whom it fences."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from pocketmq.app.dialling import dial_of, is_master, master_dial_of
 from pocketmq.config.sections import Config
@@ -13,7 +13,7 @@ from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.copied_files import ACCESS
 from pocketmq.store.tables.identity import StoreIdentity
-from pocketmq.store.tables.terms import TermTable
+from pocketmq.store.tables.terms import Fence, TermTable
 
 
 def leader_of(config: Config, terms: TermTable) -> str:
@@ -56,15 +56,21 @@ def following_of(
 
 
 def fencer_of(
-    config: Config, clock: Clock, identity: StoreIdentity, terms: TermTable, greeting: Greeting
+    config: Config,
+    clock: Clock,
+    identity: StoreIdentity,
+    terms: TermTable,
+    greeting: Greeting,
+    give_up: Callable[[Fence], Awaitable[None]],
 ) -> Fencer | None:
     """Returns what tells the former leader that this broker leads; None if none can be told.
 
     clock    real time, for signatures
+    give_up  called with a later term of the former leader
     Errors   IllegalConfig: the secret cannot be read
     """
     if not terms.epoch or not terms.leader or is_master(terms.leader):
         return None
     size_bytes = config.store.commit_log_file_size_bytes
-    claim = Claim(identity, terms, size_bytes, greeting.address)
+    claim = Claim(identity, terms, size_bytes, greeting.address, give_up)
     return Fencer(dial_of(terms.leader, config, clock), claim)

@@ -97,6 +97,6 @@ class Replication(NamedTuple):
         if parts.following is not None:
             parts.following.start()
             return
-        fencer = fencer_of(config, WORLD, self.identity, self.terms, greeting)
+        fencer = fencer_of(config, WORLD, self.identity, self.terms, greeting, parts.roles.fence)
         if fencer is not None:
             self.port.fence(fencer)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pocketmq.rpc.replication.fencing import Fencer
+from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.following import FAR_BYTES, Dial, FollowerLink
 from pocketmq.services.replication.follower import LeaderMarks, encode_marks
 from pocketmq.services.replication.handshake import (
@@ -26,7 +26,7 @@ from pocketmq.services.replication.handshake import (
 )
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.tables.identity import StoreIdentity
-from pocketmq.store.tables.terms import Term, TermTable
+from pocketmq.store.tables.terms import Fence, Term, TermTable
 from tests.kit.store_language import turns, until
 from tests.kit.two_stores import LEADER, TwoStores, two_stores
 from tests.sim.quick_disk import QuickDisk
@@ -310,18 +310,43 @@ async def test_a_link_ends_while_its_connection_breaks(tmp_path: Path) -> None:
         assert done
 
 
-class Claimed:
-    """A claim of the first term."""
+def fencer(answer: bytes = b"", fences: list[Fence] | None = None) -> Fencer:
+    """Returns a leader of epoch 2 that tells another one, which gives one answer, or none."""
 
-    terms = TermTable(QuickDisk(), Path())
-
-
-def fencer() -> Fencer:
     async def dial() -> Any:
-        await asyncio.Event().wait()
+        pipe = Pipe()
+        pipe.reader.feed_data(answer)
+        return pipe.reader, pipe
 
-    Claimed.terms.history = [Term(1, 0)]
-    return Fencer(Dial(LEADER, dial), cast(Any, Claimed))
+    async def give_up(fence: Fence) -> None:
+        assert fences is not None
+        fences.append(fence)
+
+    identity, terms = StoreIdentity(QuickDisk(), Path()), TermTable(QuickDisk(), Path())
+    terms.history = [Term(2, 70)]
+    return Fencer(
+        Dial(LEADER, cast(Any, dial)), Claim(identity, terms, 4_096, "10.0.0.9:8081", give_up)
+    )
+
+
+@pytest.mark.parametrize(
+    ("epoch", "terms", "fences"),
+    [
+        (2, ((1, 0), (2, 90)), [Fence(2, 90, LEADER)]),
+        (3, ((3, 40),), [Fence(3, 40, LEADER)]),
+        (1, ((1, 0),), []),
+        (0, (), []),
+    ],
+)
+async def test_a_leader_that_tells_one_of_a_later_term_is_fenced(
+    epoch: int, terms: tuple[tuple[int, int], ...], fences: list[Fence]
+) -> None:
+    found: list[Fence] = []
+    told = fencer(encode_answer(LeaderAnswer(epoch, "s", 0, 0, 99, "b", "c", LEADER, terms)), found)
+    told.start()
+    await turns(20)
+    await told.end()
+    assert found == fences
 
 
 @pytest.mark.parametrize("kind", ["link", "fencer"])

@@ -1,6 +1,7 @@
 """Fences the former leader: a promoted broker tells it of the new term, again and again.
 
 hello of a higher epoch ──► it refuses: it is fenced now, or follows: look again after WATCH_S
+                       ├──► it admits: its own term is the later one, this broker is fenced
                        └──► no connection: try again after PAUSE_S
 
 A former leader that lost its disk starts with the settings it was made with, and leads again.
@@ -8,6 +9,7 @@ A former leader that lost its disk starts with the settings it was made with, an
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from pocketmq.rpc.replication.following import DIAL_S, Dial, answer_from
@@ -19,7 +21,7 @@ from pocketmq.services.replication.handshake import (
     encode_hello,
 )
 from pocketmq.store.tables.identity import StoreIdentity
-from pocketmq.store.tables.terms import TermTable
+from pocketmq.store.tables.terms import Fence, TermTable
 
 PAUSE_S: Final = 2.0
 WATCH_S: Final = 30.0
@@ -33,12 +35,14 @@ class Claim(NamedTuple):
     """Why a broker leads.
 
     address   "host:port" that its clients use
+    give_up   called with a later term of the broker that was told
     """
 
     identity: StoreIdentity
     terms: TermTable
     file_size_bytes: int
     address: str
+    give_up: Callable[[Fence], Awaitable[None]]
 
     def hello(self, token: str) -> Hello:
         """Returns the hello that tells of its terms."""
@@ -95,9 +99,13 @@ class Fencer:
         reader, writer = await self._dial.open()
         try:
             writer.write(encode_hello(self._claim.hello(self._dial.token())))
-            await answer_from(reader)
+            answer, _ = await answer_from(reader)
         except FollowerRefused as refused:
             return "" if refused.reason in ENOUGH else str(refused)
         finally:
             writer.transport.abort()
-        return "it does not know of epochs"
+        own = self._claim.terms.epoch
+        if not answer.terms or answer.epoch < own:
+            return "it does not know of epochs"
+        await self._claim.give_up(Fence(answer.epoch, answer.terms[-1][1], self._dial.leader))
+        return f"it leads since epoch {answer.epoch}, and this broker's is {own}"
