@@ -69,7 +69,7 @@ def test_the_wheel_holds_types_protos_and_data(tmp_path: Path) -> None:
     }
     assert names >= protos | stubs | wanted
     tops = {name.partition("/")[0].partition("-")[0] for name in names}
-    assert tops == {"pocketmq"}
+    assert tops == {"pocketmq", "pyspark_pocketmq"}
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not [name for name in names if name.startswith("pocketmq/native/built/")]
 

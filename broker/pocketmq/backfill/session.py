@@ -99,15 +99,22 @@ def open_session(
     return session
 
 
+def has_context(session: "SparkSession") -> bool:
+    """Returns whether a session runs in this process; those of Spark Connect do not."""
+    return getattr(session, "sparkContext", None) is not None
+
+
 def equip(session: "SparkSession") -> None:
     """Makes a session's workers run this package, with this Python unless settings name another.
 
     Spark's default on this machine is the first python3 on PATH, which may lack this environment's
     packages. If the workers' Python cannot import this package, as on clusters, an archive of the
-    package is sent.
+    package is sent. The workers of Spark Connect have the Python and the packages of its server.
 
     Cost     a Python process; none for a session that was equipped before
     """
+    if not has_context(session):
+        return
     context = session.sparkContext
     if context.applicationId in _EQUIPPED:
         return

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pocketmq.backfill.message_plan import planned_log
 from pocketmq.backfill.request import INDEX, MESSAGES, UNITS, request_from
-from pocketmq.backfill.session import equip, spark_mapper, worker_count
+from pocketmq.backfill.session import equip, has_context, spark_mapper, worker_count
 from pocketmq.format.index_layout import IndexGeometry
 from pocketmq.spark.data_source import PocketSource
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 def register(session: "SparkSession") -> None:
     """Registers the data source: `session.read.format("pocketmq").load(path)` then reads stores.
 
-    The session need not be one of `open_session`: its workers get this Python and this package.
+    The session need not be one of `open_session`: its workers get this Python and this package. Not
+    needed where Spark's own Python has this package, as Spark finds `pyspark_pocketmq` there.
     """
     equip(session)
     session.dataSource.register(PocketSource)
@@ -113,8 +114,10 @@ def _load(
     session: "SparkSession", kind: str, store: "str | Path", options: dict[str, str]
 ) -> "DataFrame":
     register(session)
-    options |= {"path": str(store), "table": kind, "workers": str(worker_count(session))}
-    options = plan(options, spark_mapper(session))
+    options |= {"path": str(store), "table": kind}
+    if has_context(session):  # The server of Spark Connect, which has the store, plans by itself.
+        options |= {"workers": str(worker_count(session))}
+        options = plan(options, spark_mapper(session))
     return session.read.format(PocketSource.name()).options(**options).load()
 
 
