@@ -15,6 +15,7 @@ from tempfile import mkdtemp
 from typing import Final
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Page, ViewportSize
 
 from pocketmq.client import AsyncClient, Message, ReceiveQuery
@@ -23,7 +24,7 @@ from tests.golden_stores import GoldenStores
 from tests.kit.axe import axe_missing, grave_faults
 from tests.kit.browser import application_of, console_for
 from tests.kit.chromium import CHROMIUM, chromium, listening, watched
-from tests.kit.console_scene import PAGES, damaged, fill
+from tests.kit.console_scene import EXPLAIN, PAGES, damaged, fill
 from tests.running_broker import broker_with
 
 SHOTS: Final = Path(__file__).parents[2] / "docs" / "howto" / "images" / "console"
@@ -43,7 +44,10 @@ SETTINGS: Final = ("broker.auto_create_topics=true", "rpc.tls=false")
 if WANTED:
     SHOTS.mkdir(parents=True, exist_ok=True)
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is missing"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,6 +55,13 @@ def _axe() -> None:
     """Fetches axe-core."""
     if why := axe_missing():
         pytest.skip(why)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """A Chromium for all tests."""
+    async with chromium() as one:
+        yield one
 
 
 @asynccontextmanager
@@ -101,7 +112,7 @@ async def faults_of(page: Page, name: str) -> list[str]:
 async def _seen(page: Page, name: str, look: str, *rules: str) -> list[str]:
     if WANTED and (name, look) == ("overview", "light"):
         await page.screenshot(path=SHOTS.with_suffix(".png"))
-    if WANTED and name != "store-topic":
+    if WANTED and name not in ("store-topic", "faint"):
         await take_picture(page, SHOTS / f"{name}-{look}.webp")
     beyond = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     wide = [f"{beyond} px beyond the width"] if beyond > 0 else []
@@ -110,12 +121,11 @@ async def _seen(page: Page, name: str, look: str, *rules: str) -> list[str]:
     return [f"{name} {look}: {fault}" for fault in [*wide, *grave]]
 
 
-async def test_pages_of_a_broker_are_accessible(tmp_path: Path) -> None:
+async def test_pages_of_a_broker_are_accessible(browser: Browser, tmp_path: Path) -> None:
     async with (
         broker_with(Path(mkdtemp()) if WANTED else tmp_path / "store", *SETTINGS) as broker,
         application_of(broker.addresses["grpc"]) as app,
         listening(app) as address,
-        chromium() as browser,
         opened(browser, address) as page,
     ):
         place = await fill(broker.client)
@@ -123,16 +133,17 @@ async def test_pages_of_a_broker_are_accessible(tmp_path: Path) -> None:
             await be_lively(broker.client, page)
         faults = []
         for name, path in PAGES.items():
-            await page.goto(path.format(at=place))
+            await page.goto(path.format(at=place, explain=EXPLAIN))
             faults += await faults_of(page, name)
         assert faults == []
 
 
-async def test_pages_of_a_directory_are_accessible(golden: GoldenStores, tmp_path: Path) -> None:
+async def test_pages_of_a_directory_are_accessible(
+    browser: Browser, golden: GoldenStores, tmp_path: Path
+) -> None:
     console = console_for(damaged(golden, tmp_path / "hurt"))
     async with (
         listening(application(console)) as address,
-        chromium() as browser,
         opened(browser, address) as page,
     ):
         await page.goto(f"/enter?token={console.entrance}")
@@ -144,12 +155,12 @@ async def test_pages_of_a_directory_are_accessible(golden: GoldenStores, tmp_pat
         assert faults == []
 
 
-async def test_faults_of_colours_are_seen_in_the_dark() -> None:
+async def test_faults_of_colours_are_seen_in_the_dark(browser: Browser) -> None:
     faint = (
         "<style>p { color: #000 } @media (prefers-color-scheme: dark) { p { color: #ddd } }</style>"
         "<p>Faint in the dark.</p>"
     )
-    async with chromium() as browser, opened(browser, "http://127.0.0.1:9") as page:
+    async with opened(browser, "http://127.0.0.1:9") as page:
         await page.set_content(f"<html lang=en><title>Faint</title><body><main>{faint}</main>")
         found = await faults_of(page, "faint")
         assert [one.partition(":")[0] for one in found] == ["faint dark"]

@@ -14,10 +14,12 @@ PAGES: Final = {
     "tail": "/tail?topic=orders", "send": "/send?topic=orders", "groups": "/groups?sort=lag",
     "group": "/group?name=billing", "clients": "/clients", "dead-letters": "/dead-letters",
     "dead-letter": "/dead-letters/group?group=billing", "delayed": "/delayed",
-    "transactions": "/transactions", "access": "/access", "settings": "/settings?only=set",
+    "transactions": "/transactions", "broker-store": "/store",
+    "access": "/access?{explain}", "settings": "/settings?only=set",
     "plan": "/topic/plan?name=orders&what=purge", "login": "/login",
 }  # fmt: skip
-"""Name -> path; {at} is the place of one message."""
+"""Name -> path; {at} is the place of one message, {explain} a question about a right."""
+EXPLAIN: Final = "user=shop&action=sub&resource=group:billing&source=10.0.0.7"
 TOPICS: Final = {"orders": 60, "payments": 40, "emails": 24, "audit": 12, "invoices": 6}
 HOUR_MS: Final = 3_600_000
 
