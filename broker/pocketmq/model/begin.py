@@ -16,6 +16,9 @@ from pocketmq.model.message import OFFSET_MAX
 
 BEGIN_UNSET: Final = -1
 """The client states no begin: the group's setting applies."""
+BEGIN_UNLESS_RECENT: Final = -2
+"""The queue's max offset; 0 if its first message is recent, as a group may be as new as its topic.
+Clients state it, not groups' settings."""
 BEGIN_MIN: Final = 0
 BEGIN_MAX: Final = OFFSET_MAX
 MIN: Final = "min"

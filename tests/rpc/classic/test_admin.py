@@ -96,6 +96,15 @@ async def test_groups_have_the_members_of_rocketmqs(
     assert (await client.ask(352, {"group": "none"})).code == 26
 
 
+async def test_a_question_for_a_missing_group_creates_it_where_groups_are_created_on_demand(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    broker.auto_create_groups = True
+    assert content(await client.ask(352, {"group": "new"}))["groupName"] == "new"
+    assert broker.store.tables.groups.find("new") is not None
+    assert (await client.ask(352, {"group": "no such name!"})).code == 1
+
+
 async def test_offsets_are_in_maps_with_object_keys(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from pocketmq.model.topic import dead_letter_topic, retry_topic
-from pocketmq.rpc.classic import offsets as classic_offsets
+from pocketmq.services.consume import position
 from pocketmq.wire.remoting import ONE_WAY, Command
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker
@@ -28,7 +28,7 @@ async def test_a_new_group_begins_at_0_only_if_that_is_recent(
     reply = await client.ask(14, OWN)
     assert (reply.code, reply.fields["offset"]) == (0, "0")
     assert (await client.ask(14, {**OWN, "setZeroIfNotFound": "false"})).code == 22
-    monkeypatch.setattr(classic_offsets, "RECENT_BYTES", 10)
+    monkeypatch.setattr(position, "RECENT_BYTES", 10)
     assert (await client.ask(14, OWN)).code == 22
     await client.ask(15, {**OWN, "commitOffset": "1"})
     assert (await client.ask(14, OWN)).fields["offset"] == "1"

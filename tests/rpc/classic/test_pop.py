@@ -9,6 +9,7 @@ import pytest
 
 from pocketmq.format.record import decode_record
 from pocketmq.rpc.classic.message_text import SET_BY_BROKER
+from pocketmq.services.consume import position
 from pocketmq.wire.remoting import BINARY, Command
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker, store_broker
@@ -293,6 +294,24 @@ async def test_a_changed_handle_acknowledges(broker: StoreBroker, client: Remoti
 
 
 @pytest.mark.usefixtures("pops")
+async def test_a_handle_of_rocketmqs_proxy_has_the_physical_offset_too(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await broker.add("orders", *[b"%d" % n for n in range(8)])
+    made = handles(await pop(client))
+    for number, handle in enumerate(made):
+        place = {"queueId": "0", "offset": str(number)}
+        asked = settling(f"{handle} {317 * number}", invisibleTime="10000", **place)
+        fields = (await client.ask(200053, asked)).fields
+        parts = handle.split(" ")
+        parts[1:4] = [fields[name] for name in ("popTime", "invisibleTime", "reviveQid")]
+        changed = settling(" ".join([*parts, str(317 * number)]), **place)
+        assert (await client.ask(200051, changed)).code == 0
+    await broker.pass_time(INVISIBLE_MS)
+    assert (await pop(client)).code == 210
+
+
+@pytest.mark.usefixtures("pops")
 async def test_batches_are_acknowledged_by_bits(broker: StoreBroker, client: RemotingPair) -> None:
     await broker.add("orders", *[b"%d" % n for n in range(10)])
     fields = (await pop(client)).fields
@@ -456,13 +475,24 @@ async def test_binary_headers_pop(broker: StoreBroker, client: RemotingPair) -> 
 
 
 async def test_a_new_group_begins_where_the_pop_states(
-    broker: StoreBroker, client: RemotingPair
+    broker: StoreBroker, client: RemotingPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await broker.add("orders", b"a")
+    assert bodies(await pop(client, initMode="1", consumerGroup="young")) == [b"a"]
+    monkeypatch.setattr(position, "RECENT_BYTES", 10)
     assert (await pop(client, initMode="1", consumerGroup="late")).code == 210
     assert bodies(await pop(client, initMode="0", consumerGroup="early")) == [b"a"]
     await broker.add("orders", b"b")
     assert bodies(await pop(client, initMode="1", consumerGroup="late")) == [b"b"]
+
+
+async def test_a_new_group_of_a_topic_whose_first_messages_expired_begins_at_its_end(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await broker.add("orders", b"a")
+    await broker.expire()
+    await broker.add("orders", b"b")
+    assert (await pop(client, initMode="1", consumerGroup="late")).code == 210
 
 
 def test_a_resent_message_loses_its_handle() -> None:

@@ -8,8 +8,6 @@ other commit is durable before the answer.
 Source: ConsumerManageProcessor, AdminBrokerProcessor.
 """
 
-from typing import Final
-
 from pocketmq.model.errors import OffsetOutOfRange
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.reading import Bound
@@ -24,13 +22,9 @@ from pocketmq.rpc.topic_access import (
     check_client_reads,
     find_readable,
 )
+from pocketmq.services.consume.position import begins_recently
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.wire.remoting import Command
-
-RECENT_BYTES: Final = 4 * 1024 * 1024 * 1024
-"""A new group begins at offset 0 if message 0 is among this many last bytes of the log.
-
-RocketMQ's limit is 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
 
 
 class ClassicOffsets:
@@ -61,17 +55,10 @@ class ClassicOffsets:
         if request.fields.get("setZeroIfNotFound", "").lower() == "false":
             remark = "Not found, do not set to zero, maybe this group boot first"
             return Command(QUERY_NOT_FOUND, remark=remark)
-        if await self._is_recent(topic, queue_id):
+        if await begins_recently(self._store, topic, queue_id):
             return _offset(0)
         remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
         return Command(QUERY_NOT_FOUND, remark=remark)
-
-    async def _is_recent(self, topic: str, queue_id: int) -> bool:
-        lower, upper = self._store.reading.queue_range(topic, queue_id)
-        if lower > 0 or upper == 0:
-            return False
-        place = await value_of(self._store.reading.place_of(topic, queue_id, 0))
-        return place is not None and self._store.appended - place <= RECENT_BYTES
 
     async def commit(self, request: Command, call: ClassicCall) -> Command:
         """Sets a group's offset in a queue, also to a lower offset.

@@ -7,7 +7,7 @@ from typing import Final
 
 from pocketmq.filter.parsing import parse_filter
 from pocketmq.filter.tag import EVERYTHING
-from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNSET
+from pocketmq.model.begin import BEGIN_MIN, BEGIN_UNLESS_RECENT, BEGIN_UNSET
 from pocketmq.model.consuming import (
     INVISIBLE_MAX_MS,
     INVISIBLE_MIN_MS,
@@ -25,7 +25,7 @@ WAIT_MS_MAX: Final = 30_000
 """Upper limit of a wait in ms, as proxies close silent connections."""
 ATTEMPT_ID_MAX: Final = 255
 """Upper limit of an attempt id's characters; a longer one counts as absent."""
-BEGINS: Final = {0: BEGIN_MIN, 1: BEGIN_MAX}
+BEGINS: Final = {0: BEGIN_MIN, 1: BEGIN_UNLESS_RECENT}
 """Values of initMode (ConsumeInitMode)."""
 
 

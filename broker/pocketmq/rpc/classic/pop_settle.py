@@ -10,6 +10,7 @@ from typing import Final
 
 from pocketmq.format.receipt_handle import read_handle
 from pocketmq.model.consuming import INVISIBLE_MAX_MS, SettleStatus
+from pocketmq.model.decimal import number_of
 from pocketmq.model.errors import IllegalInvisibleTime
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.system_topics import leased_topic
@@ -24,6 +25,10 @@ INVALID: Final = Command(
     NO_MESSAGE,
     remark="the receipt handle is not valid: its message is settled, or was delivered anew",
 )
+
+
+_PLACE: Final = slice(6, None)
+"""Fields of a handle after the broker: queue id and queue offset."""
 
 
 class ClassicSettle:
@@ -83,8 +88,14 @@ class ClassicSettle:
 
 def _settled_by(request: Command) -> tuple[str, str, str]:
     group = text_field(request, "consumerGroup")
-    return (
-        group,
-        leased_topic(text_field(request, "topic"), group),
-        text_field(request, "extraInfo"),
-    )
+    topic = leased_topic(text_field(request, "topic"), group)
+    return group, topic, _own_handle(request)
+
+
+def _own_handle(request: Command) -> str:
+    """Returns the handle; RocketMQ's proxy adds the message's physical offset as a ninth field."""
+    handle = text_field(request, "extraInfo")
+    shorter, _, last = handle.rpartition(" ")
+    place = [request.fields.get("queueId"), request.fields.get("offset")]
+    is_longer = shorter.split(" ")[_PLACE] == place and number_of(last) >= 0
+    return shorter if is_longer else handle

@@ -7,14 +7,20 @@ offset.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
-from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNSET
+from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNLESS_RECENT, BEGIN_UNSET
 from pocketmq.model.consuming import ReceiveRequest
 from pocketmq.model.reading import Bound
 from pocketmq.services.consume.leases import GroupQueue
 from pocketmq.store.clamping import clamp_offset
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
+
+RECENT_BYTES: Final = 4 * 1024 * 1024 * 1024
+"""A classic client's new group begins at offset 0 if message 0 is among this many last bytes.
+
+RocketMQ's limit is 40 % of the machine's memory (accessMessageInMemoryMaxRatio)."""
 
 
 def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int) -> int:
@@ -38,12 +44,29 @@ async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms:
     """Returns the queue offset for a begin (model/begin.py).
 
     Errors   Corruption, DiskSlow
+    Source   PopMessageProcessor.getInitOffset
     """
-    assert begin_ms >= BEGIN_MIN, "no begin is set"
     reading = store.reading
+    if begin_ms == BEGIN_UNLESS_RECENT:
+        is_new = await begins_recently(store, topic, queue_id)
+        return 0 if is_new else reading.queue_range(topic, queue_id)[1]
+    assert begin_ms >= BEGIN_MIN, "no begin is set"
     if begin_ms in (BEGIN_MIN, BEGIN_MAX):
         return reading.queue_range(topic, queue_id)[begin_ms == BEGIN_MAX]
     return await value_of(reading.queue_offset_by_time(topic, queue_id, begin_ms, Bound.LOWER))
+
+
+async def begins_recently(store: MessageStore, topic: str, queue_id: int) -> bool:
+    """Returns whether message 0 of a queue exists and is among the last RECENT_BYTES of the log.
+
+    Errors   Corruption, DiskSlow
+    Source   DefaultMessageStore.checkInMemByConsumeOffset
+    """
+    lower, upper = store.reading.queue_range(topic, queue_id)
+    if lower > 0 or upper == 0:
+        return False
+    place = await value_of(store.reading.place_of(topic, queue_id, 0))
+    return place is not None and store.appended - place <= RECENT_BYTES
 
 
 def without_offset(store: MessageStore, queues: Iterable[GroupQueue]) -> list[GroupQueue]:

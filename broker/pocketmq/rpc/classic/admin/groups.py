@@ -6,6 +6,7 @@
 Source: AdminBrokerProcessor, SubscriptionGroupConfig.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from pocketmq.model.administration import GroupConfig
@@ -16,7 +17,7 @@ from pocketmq.rpc.classic.admin.reset_offsets import AdminResets
 from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.object_keys import keyed_answer
-from pocketmq.rpc.permissions import SEE, topic_need
+from pocketmq.rpc.permissions import SEE, SUB, group_need, topic_need
 from pocketmq.rpc.services import Services
 from pocketmq.services.admin.rates import Rates
 from pocketmq.wire.remoting import Command
@@ -25,11 +26,14 @@ from pocketmq.wire.remoting import Command
 class AdminGroups:
     """The requests about consumer groups."""
 
-    __slots__ = ("_broker", "_rates", "_store", "resets")
+    __slots__ = ("_broker", "_creates_groups", "_rates", "_store", "resets")
 
-    def __init__(self, backing: Services, broker: str, rates: Rates) -> None:
+    def __init__(
+        self, backing: Services, broker: str, creates_groups: Callable[[], bool], rates: Rates
+    ) -> None:
         self._store = backing.store
         self._broker = broker
+        self._creates_groups = creates_groups
         self._rates = rates
         self.resets = AdminResets(backing, broker)
 
@@ -48,12 +52,19 @@ class AdminGroups:
         )
         return answer._replace(fields={"totalGroupNum": str(len(names))})
 
-    def config(self, request: Command, call: ClassicCall) -> Command:
+    async def config(self, request: Command, call: ClassicCall) -> Command:
         """Returns the settings of a group.
 
-        Errors   MalformedRequest, IllegalGroup, GroupNotFound
+        RocketMQ's proxy asks so before a new consumer begins. So a missing group is created if
+        groups are created on demand and the caller may consume in it.
+        Errors   MalformedRequest, IllegalGroup, GroupNotFound, LimitReached, DiskFull
+        Source   SubscriptionGroupManager.findSubscriptionGroupConfig
         """
-        return json_answer(config_row(self._store.tables.groups.existing(_group_of(request))))
+        name, groups = _group_of(request), self._store.tables.groups
+        is_wanted = self._creates_groups() and call.may(group_need(name, SUB))
+        if groups.find(name) is None and is_wanted:
+            await groups.ensure(name)
+        return json_answer(config_row(groups.existing(name)))
 
     def topics(self, request: Command, call: ClassicCall) -> Command:
         """Returns the topics in which a group has offsets and which the caller may see.

@@ -25,7 +25,7 @@ class ClassicAdmin:
     def __init__(self, backing: Services, rules: ClassicRules, controls: Controls) -> None:
         rates = backing.rates
         self.topics = AdminTopics(backing, rules, rates)
-        self.groups = AdminGroups(backing, rules.broker, rates)
+        self.groups = AdminGroups(backing, rules.broker, rules.auto_create_groups, rates)
         self.changed_topics = ChangeTopics(backing.store)
         self.changed_groups = ChangeGroups(backing.store)
         self.clients = AdminClients(backing, rules.broker)
