@@ -19,9 +19,9 @@ from pocketmq.store.read.cold_read import value_of
 SAMPLES: Final = 2_000
 PARTS: Final = 480
 PARTS_MAX: Final = 1_000
-PIECE: Final = 32
+PIECE: Final = 4
 """Samples that are read in one turn of the loop."""
-QUEUES_PIECE: Final = 512
+QUEUES_PIECE: Final = 128
 """Queues whose lengths are read in one turn."""
 
 
@@ -55,7 +55,7 @@ async def map_store(
     part_count   wanted number of parts; there is at least one for each file, unless files are more
     may_see      returns whether the caller sees a topic's name
     Errors       StorageError, DiskSlow
-    Cost         0.1 s in pieces below 1 ms, and up to 1 ms for each thousand queues
+    Cost         up to SAMPLES reads of queues and PARTS reads of the log, in pieces of PIECE
     """
     queues = await _measured(store)
     samples = await _samples(store, queues)
