@@ -78,11 +78,12 @@ def handles(reply: Command) -> list[str]:
         one = decode_record(reply.body, place)
         place += one.store_size
         own = one.properties.get("POP_CK")
-        if own is None:
+        if own is None or not starts:
             key = f"0@{one.queue_id}"
-            assert str(one.queue_offset) in offsets[key].split(",")
+            if starts:
+                assert str(one.queue_offset) in offsets[key].split(",")
             own = (
-                f"{starts[key]} {fields['popTime']} {fields['invisibleTime']}"
+                f"{starts.get(key, one.queue_offset)} {fields['popTime']} {fields['invisibleTime']}"
                 f" {fields['reviveQid']} 0 broker-a {one.queue_id} {one.queue_offset}"
             )
         found.append(own)
@@ -251,7 +252,7 @@ async def test_an_expired_message_comes_again_under_its_own_topic(
     reply = await pop(client)
     again = decode_record(reply.body)
     assert (again.topic, again.body, again.reconsume_times) == ("orders", b"a", 1)
-    assert reply.fields["startOffsetInfo"] == ""
+    assert reply.fields["startOffsetInfo"] == "0 0 0"  # Else a client overwrites the handle.
     (handle,) = handles(reply)
     assert handle.split(" ")[4] == "1"
     assert await ack(client, handle) == 0

@@ -5,7 +5,8 @@
 
 Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. So
 the fields list only leases of the requested topic that have these three values, one for each queue.
-All other records are changed: they name the requested topic, and have their handle as POP_CK.
+All other records are changed: they name the requested topic, and have their handle as POP_CK. The
+client for Java overwrites it if startOffsetInfo is empty, so this has the first lease at least.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.
 """
 
@@ -66,6 +67,7 @@ def popped(request: ReceiveRequest, received: Received, rest: int) -> Command:
                 if times > 1
             ]
         records += own
+    starts = starts or [f"{NORMAL} {head.queue_id} {head.start_offset}"]
     fields = {
         "popTime": str(head.popped_at_ms), "invisibleTime": str(head.invisible_ms),
         "reviveQid": str(head.revive_queue), "restNum": str(rest),
