@@ -41,6 +41,7 @@ BATTERIES: Final = {
     "page_in": "file_systems:page_in",
     "pending": "pending:torture",
     "power": "power:torture",
+    "proxied": "proxied:torture",
     "rebuild": "rebuild:torture",
     "replica_walks": "replicas:walks",
     "replicas": "replicas:torture",
