@@ -54,6 +54,7 @@ def test_what_does_not_pass_ends_it(error: Exception) -> None:
 
 WATCHED = [
     "status",
+    "topic producers orders",
     "topic stats",
     "topic stats orders",
     "group lag",
