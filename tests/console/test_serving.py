@@ -1,6 +1,8 @@
 """The console on the ports of a broker: a process of its own, from the first request on."""
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -11,6 +13,7 @@ from pocketmq.app.console import is_offered
 from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.texts import path_from_text
+from pocketmq.console.server import _Server, settings_of
 from pocketmq.metrics.tunnel import Tunnel, with_field
 from tests.kit.browser import console_of
 from tests.running_broker import broker_with
@@ -70,6 +73,21 @@ async def test_a_broker_whose_console_is_not_used_has_none_of_it(tmp_path: Path)
         assert children() == before
         await page(broker.addresses["http"], "/assets/console.js")
         assert len(children() - before) == 1
+
+
+async def test_the_console_leaves_ctrl_c_to_the_broker_that_ends_it(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "store", "rpc.tls=false") as broker:
+        before = children()
+        await page(broker.addresses["http"], "/")
+        (console,) = children() - before
+        os.kill(console, signal.SIGINT)
+        assert (await page(broker.addresses["http"], "/topics")).startswith("HTTP/1.1 200")
+        assert children() - before == {console}
+    server = _Server(settings_of(None), lambda: None, ends_idle=True)
+    with server.capture_signals():
+        signal.raise_signal(signal.SIGINT)
+        assert not server.should_exit
+    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
 
 
 async def test_the_process_of_a_broker_has_no_tools_of_directories() -> None:

@@ -7,6 +7,7 @@ It has no command line of its own to parse, so it does not import one: that is 5
 """
 
 import os
+import signal
 import sys
 
 from pocketmq.console import server
@@ -18,6 +19,7 @@ BACKUP = "--backup="
 
 def main(endpoint: str, base: str, number: str, *options: str) -> None:
     """Serves until SIGTERM, or until it is idle; prints a line once it serves."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this.
     paths = [one.removeprefix(BACKUP) for one in options if one.startswith(BACKUP)]
     served = server.Served(
         endpoint, base, token=os.environ.pop(TOKEN, ""),

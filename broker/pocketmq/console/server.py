@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import os
+import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from ipaddress import ip_address
 from secrets import token_urlsafe
@@ -166,6 +168,14 @@ class _Server(uvicorn.Server):
         """Begins to serve, then reports it."""
         await super().startup(sockets)
         self._tell()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ends at signals; Ctrl-C in a terminal is for the broker, which then ends its console."""
+        with super().capture_signals():
+            if self._ends_idle:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            yield
 
     async def on_tick(self, counter: int) -> bool:
         """Returns whether to end."""
