@@ -10,13 +10,12 @@ from pocketmq.console import texts
 from pocketmq.console.listing import cut, soon
 from pocketmq.console.log_squares import CELL, NONE, OTHER, ROW, colours_of, keys_of, square_at
 from pocketmq.console.web import Route, Visit
+from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.model.administration import StoreMap
 
 MAP_S: Final = 20.0
 """Least time for which a map is used again."""
 HIDDEN: Final = "topics that you may not see"
-ENTRY_BYTES: Final = 20
-"""Bytes of a message in its queue."""
 
 
 class LogFileRow(NamedTuple):
@@ -94,7 +93,7 @@ async def _map_values(page: Visit) -> dict[str, Any]:
         "edges": [squares[at] for at in _edges(found)],
         "times": [one.stored_ms for one in found.parts if one.stored_ms],
         "queue_bytes": found.queue_file_count * found.queue_file_size_bytes,
-        "queue_used": found.queue_entry_count * ENTRY_BYTES,
+        "queue_used": found.queue_entry_count * UNIT_SIZE,
         "index_bytes": found.index_file_count * found.index_file_size_bytes,
         "index_entries_max": found.index_file_count * found.index_file_entries_max,
     }  # fmt: skip

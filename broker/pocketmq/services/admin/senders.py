@@ -2,7 +2,13 @@
 
 from typing import Final
 
-from pocketmq.format.record import HEADS, HOSTS_V6_MASK, SYSTEM_FLAG, SYSTEM_FLAG_POSITION
+from pocketmq.format.record import (
+    HEADS,
+    HOSTS_V6_MASK,
+    STORE_TIMESTAMP_FIELD,
+    SYSTEM_FLAG,
+    SYSTEM_FLAG_POSITION,
+)
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.reading import Place, Reading
@@ -14,7 +20,6 @@ QUEUES_MAX: Final = 64
 BYTES_MAX: Final = 4 * 1024 * 1024
 """Upper limit of bytes that are read; a larger record is left out."""
 _BORN_HOST: Final = 9
-_STORE_TIME: Final = 10
 
 
 async def last_senders(store: MessageStore, topic: str) -> dict[bytes, int]:
@@ -56,4 +61,4 @@ async def _last(reading: Reading, topic: str, queue_id: int) -> list[Place]:
 def _sender(record: bytes) -> tuple[bytes, int]:
     (flags,) = SYSTEM_FLAG.unpack_from(record, SYSTEM_FLAG_POSITION)
     head = HEADS[flags & HOSTS_V6_MASK].unpack_from(record)
-    return head[_BORN_HOST], head[_STORE_TIME]
+    return head[_BORN_HOST], head[STORE_TIMESTAMP_FIELD]

@@ -109,7 +109,7 @@ async def _samples(store: MessageStore, queues: _Queues) -> list[_Sample]:
     """Returns evenly spread messages: each stands for the same number of messages."""
     stride = max(-(-queues.message_count // SAMPLES), 1)
     found: list[_Sample] = []
-    at = stride // 2
+    at, read_count = stride // 2, 0
     for topic, queue_id, lower, length in queues.ranges:
         while at < length:
             places = await value_of(store.reading.unit_places(topic, queue_id, lower + at, 1))
@@ -119,7 +119,8 @@ async def _samples(store: MessageStore, queues: _Queues) -> list[_Sample]:
                 if size > 0
             ]
             at += stride
-            if len(found) % PIECE == 0:
+            read_count += 1  # Also of units without a place, so that others get their turn.
+            if read_count % PIECE == 0:
                 await asyncio.sleep(0)
         at -= length
     assert len(found) <= SAMPLES + 1, "more samples than wanted"

@@ -168,7 +168,8 @@ def _common_end(hello: Hello, log: LeaderLog) -> int:
         if log.min_offset <= proof.begin < proof.end <= log.end:
             found = log.read(proof.begin, proof.end - proof.begin)
             if len(found) == proof.end - proof.begin and zlib.crc32(found) == proof.crc:
-                return _after_blank(hello, log) if proof.begin == hello.last else proof.end
+                is_last = proof.begin == hello.last
+                return _after_blank(proof.end, hello.end, log) if is_last else proof.end
     last = hello.proofs[0]
     if len(hello.proofs) == 1 and last.begin > log.min_offset:
         why = (
@@ -187,14 +188,16 @@ def _common_end(hello: Hello, log: LeaderLog) -> int:
     raise FollowerRefused(OTHER_STORE, why)
 
 
-def _after_blank(hello: Hello, log: LeaderLog) -> int:
-    """Returns where a follower goes on whose last record is common; a BLANK may follow it."""
-    end = next(proof.end for proof in hello.proofs if proof.begin == hello.last)
+def _after_blank(end: int, follower_end: int, log: LeaderLog) -> int:
+    """Returns the follower's end if only the BLANK of a file is between it and a common record.
+
+    end   of the common record; returned if more is between them
+    """
     left = -end % log.file_size_bytes
-    if hello.end != end + left or hello.end > log.end:
+    if follower_end != end + left or follower_end > log.end:
         return end
     is_blank = left < BLANK_SIZE or log.read(end, BLANK_SIZE) == encode_blank(left)[:BLANK_SIZE]
-    return hello.end if is_blank else end
+    return follower_end if is_blank else end
 
 
 # -- bytes -------------------------------------------------------------------------------------
