@@ -5,7 +5,6 @@ from dataclasses import fields
 import pytest
 
 from pocketmq.config.sections import (
-    EXTENSION_FILE_SIZE_MIN,
     KNOBS,
     Config,
     MetricsSection,
@@ -13,7 +12,6 @@ from pocketmq.config.sections import (
     StoreSection,
 )
 from pocketmq.config.texts import METRIC_PROFILES
-from pocketmq.format.consume_unit import EXTENSION_END_SIZE, EXTENSION_SIZE_MIN
 from pocketmq.metrics.exposition import NATIVE, NATIVE_LEGACY, SERIES_MAX
 from pocketmq.metrics.numbers import FULL, PUBLIC
 from pocketmq.services.retention import MODE_AUTO, MODE_OFF, MODE_ON, RetentionSettings
@@ -83,10 +81,6 @@ def test_retention_is_told_every_setting_of_its_section() -> None:
 def test_retention_is_set_by_any_key_of_it() -> None:
     assert not Config(origins={"store.flush": "--set"}).retention_is_set
     assert Config(origins={"retention.pause_ms": "--set"}).retention_is_set
-
-
-def test_an_extension_file_holds_a_unit() -> None:
-    assert EXTENSION_FILE_SIZE_MIN == EXTENSION_SIZE_MIN + EXTENSION_END_SIZE
 
 
 def test_metrics_have_the_defaults_of_the_metrics() -> None:

@@ -15,6 +15,7 @@ from pocketmq.format.checkpoint_layout import (
     decode_checkpoint,
     encode_checkpoint,
 )
+from pocketmq.format.columns.units import valid_unit_count
 from pocketmq.format.consume_unit import (
     EXTENSION_ADDRESS_MAX,
     EXTENSION_HEAD,
@@ -28,7 +29,6 @@ from pocketmq.format.consume_unit import (
     first_file_position,
     is_extension_address,
     round_file_size,
-    valid_unit_count,
 )
 from pocketmq.format.layout import Layout
 

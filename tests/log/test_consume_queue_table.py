@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.consume_unit import UNIT, UNIT_SIZE, UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
+from pocketmq.format.consume_unit import UNIT, UNIT_SIZE
 from pocketmq.log.consume_queue_table import FILES_APART_MAX, ConsumeQueueTable
 from pocketmq.log.queue_extension import NO_EXTENSION, ExtensionFiles
 from pocketmq.model.batch import Written

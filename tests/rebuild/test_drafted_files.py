@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.consume_unit import PRE_BLANK, UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
+from pocketmq.format.consume_unit import PRE_BLANK
 from pocketmq.rebuild import drafted_files as module
 from pocketmq.rebuild.drafted_files import DraftedFiles, drafted_files
 from pocketmq.rebuild.manifest import mark_file

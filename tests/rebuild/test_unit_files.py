@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
+from pocketmq.format.consume_unit import PRE_BLANK, UNIT
 from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.rebuild import unit_files

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.format.consume_unit import UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.rebuild import unit_spool as module
 from pocketmq.rebuild.queue_groups import group_borders

@@ -15,13 +15,8 @@ from numpy.typing import NDArray
 from pocketmq.backfill.log_walk import DamagedBytes
 from pocketmq.backfill.row_filter import NUMBER_MAX
 from pocketmq.format.arrow_messages import batch_of
-from pocketmq.format.consume_unit import (
-    PRE_BLANK_SIZE,
-    UNIT,
-    UNIT_SIZE,
-    UNIT_TYPE,
-    valid_unit_count,
-)
+from pocketmq.format.columns.units import UNIT_TYPE, valid_unit_count
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 from pocketmq.format.index_entries import ENTRY_TYPE
 from pocketmq.format.index_layout import (
     ENTRY_SIZE,

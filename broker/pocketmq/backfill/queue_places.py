@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pocketmq.backfill.arrow_views import QueueFile, find_index_files, find_queue_files
 from pocketmq.backfill.log_walk import DamagedBytes, Stretch, walk
+from pocketmq.backfill.queue_slice import QueueSlice
 from pocketmq.backfill.row_filter import NUMBER_MAX, NUMBER_MIN, RowFilter
 from pocketmq.format.addresses import IPV4_HOST_SIZE, IPV6_HOST_SIZE
 from pocketmq.format.columns.heads import BEHIND, FRONT, Heads, Numbers, read_heads
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, UNIT_TYPE
 from pocketmq.format.index_layout import HEADER, HEADER_SIZE, IndexHeaderValues
 from pocketmq.format.names import ABORT_FILE
 from pocketmq.format.record import RECORD_HEAD, SYSTEM_FLAG_POSITION, BadRecord, check_record
@@ -40,57 +39,6 @@ _STORE_TIME: Final = RECORD_HEAD.positions["store_timestamp"]
 _NUMBER_BYTES: Final = 8
 _FLAG_BYTES: Final = 4
 _LONGER: Final = IPV6_HOST_SIZE - IPV4_HOST_SIZE
-
-
-class QueueSlice(NamedTuple):
-    """The units of a queue file whose queue offsets are in [begin, end)."""
-
-    file: QueueFile
-    begin: int
-    end: int
-
-    def numbers(self, begin: int, end: int) -> tuple[int, int]:
-        """Returns the queue offsets [low, high) of records with physical offsets in [begin, end).
-
-        Errors   OSError
-        Cost     some 20 reads of 20 bytes
-        """
-        first = self.file.base // UNIT_SIZE
-        low, high = max(self.begin - first, 0), min(self.end - first, self.file.size // UNIT_SIZE)
-        with Path(self.file.path).open("rb", buffering=0) as opened:
-            descriptor = opened.fileno()
-
-            def place_of(number: int) -> int:
-                unit = os.pread(descriptor, UNIT_SIZE, number * UNIT_SIZE)
-                place, size, _ = UNIT.unpack(unit) if len(unit) == UNIT_SIZE else (0, 0, 0)
-                if size == PRE_BLANK_SIZE:
-                    return -1
-                return place if size > 0 <= place else NUMBER_MAX
-
-            low = bisect_left(range(high), begin, low, max(low, high), key=place_of)
-            high = bisect_left(range(high), end, low, max(low, high), key=place_of)
-        return first + low, first + high
-
-    def units(self, begin: int, end: int) -> NDArray[Any]:
-        """Returns the units of records with physical offsets in [begin, end).
-
-        Errors   OSError
-        """
-        low, high = self.numbers(begin, end)
-        with Path(self.file.path).open("rb", buffering=0) as opened:
-            content = os.pread(
-                opened.fileno(), (high - low) * UNIT_SIZE, low * UNIT_SIZE - self.file.base
-            )
-        return np.frombuffer(content, UNIT_TYPE, len(content) // UNIT_SIZE)
-
-    def place(self, number: int) -> int:
-        """Returns the physical offset in the unit at a queue offset.
-
-        Errors   OSError
-        """
-        with Path(self.file.path).open("rb", buffering=0) as opened:
-            unit = os.pread(opened.fileno(), UNIT_SIZE, number * UNIT_SIZE - self.file.base)
-        return int(UNIT.unpack(unit)[0])
 
 
 class QueueRecords(NamedTuple):

@@ -41,6 +41,7 @@ from pocketmq.config.texts import (
     zone_from_text,
 )
 from pocketmq.config.units import GIB, HOUR_MS, KIB, MIB, SECOND_MS
+from pocketmq.format.consume_unit import EXTENSION_END_SIZE, EXTENSION_SIZE_MIN
 from pocketmq.format.index_layout import STYLES
 from pocketmq.model.store_shape import StoreShape
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC, StoreSettings
@@ -130,8 +131,7 @@ COMMIT_LOG_FILE_SIZE_MIN: Final = 4 * KIB
 """Smallest size, used by tests; smaller files hold hardly any message."""
 INDEX_ENTRY_COUNT_MIN: Final = 2
 """Smallest number of entries, as entry 0 is never used."""
-EXTENSION_FILE_SIZE_MIN: Final = 24
-"""Size of one unit and the end mark, here as format/consume_unit.py would import numpy."""
+EXTENSION_FILE_SIZE_MIN: Final = EXTENSION_SIZE_MIN + EXTENSION_END_SIZE
 MODES: Final = ("auto", "on", "off")
 
 

@@ -17,9 +17,7 @@ Source: ConsumeQueue, ConsumeQueueExt.
 from struct import pack
 from typing import Final
 
-import numpy as np
-
-from pocketmq.format.layout import Buffer, Layout
+from pocketmq.format.layout import Layout
 
 CONSUME_UNIT: Final = Layout(
     ("physical_offset", "q", "physical offset of the record"),
@@ -28,7 +26,6 @@ CONSUME_UNIT: Final = Layout(
 )
 UNIT: Final = CONSUME_UNIT.struct
 UNIT_SIZE: Final = CONSUME_UNIT.size
-UNIT_TYPE: Final = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = UNIT.pack(0, PRE_BLANK_SIZE, 0)
 EXTENSION_ADDRESS_MAX: Final = -2_147_483_649
@@ -56,17 +53,6 @@ def first_file_position(queue_offset: int, file_size_bytes: int) -> int:
     """Returns the base of the file that contains a unit: a byte position in its queue."""
     position = queue_offset * UNIT_SIZE
     return position - position % file_size_bytes
-
-
-def valid_unit_count(units: Buffer) -> int:
-    """Returns the number of leading units of a file that are written.
-
-    A written unit has a physical offset >= 0 and a size > 0. The count ends before any other unit.
-    """
-    columns = np.frombuffer(units, dtype=UNIT_TYPE)
-    ends = (columns["size"] <= 0) | (columns["physical_offset"] < 0)
-    first = int(ends.argmax()) if len(ends) else 0
-    return first if len(ends) and ends[first] else len(ends)
 
 
 def is_extension_address(tags_code: int) -> bool:

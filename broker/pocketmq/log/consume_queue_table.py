@@ -20,7 +20,8 @@ from pocketmq.files.disk import Disk
 from pocketmq.files.disk_errors import close_all
 from pocketmq.files.mapped_file import Keeper, MappedFile
 from pocketmq.format.columns.heads import Numbers
-from pocketmq.format.consume_unit import UNIT_SIZE, UNIT_TYPE, round_file_size
+from pocketmq.format.columns.units import UNIT_TYPE
+from pocketmq.format.consume_unit import UNIT_SIZE, round_file_size
 from pocketmq.format.dispatch_batch import by_queue
 from pocketmq.format.names import queue_directory, queue_id_from_name
 from pocketmq.log.consume_queue import ConsumeQueue

@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from pocketmq.files.disk import Disk
 from pocketmq.files.mapped_file import MappedFile
 from pocketmq.files.mapped_file_queue import MappedFileQueue
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
+from pocketmq.format.columns.units import valid_unit_count
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 from pocketmq.format.names import files_from
 
 FILES_READ: Final = 3

@@ -16,6 +16,7 @@ import numpy as np
 from pocketmq.files.disk import Disk
 from pocketmq.files.mapped_file import Keeper, MappedFile
 from pocketmq.files.mapped_file_queue import MappedFileQueue
+from pocketmq.format.columns.units import UNIT_TYPE
 from pocketmq.format.consume_unit import (
     EXTENSION_ADDRESS_MAX,
     EXTENSION_END_MARK,
@@ -23,7 +24,6 @@ from pocketmq.format.consume_unit import (
     EXTENSION_HEAD,
     EXTENSION_SIZE_MIN,
     UNIT_SIZE,
-    UNIT_TYPE,
     encode_extension,
     extension_address,
     extension_position,

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE, valid_unit_count
+from pocketmq.format.columns.units import valid_unit_count
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, UNIT_SIZE
 from pocketmq.format.multi_dispatch import offset_in_queue
 from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 from pocketmq.files.disk import Disk
 from pocketmq.files.mapped_file import Keeper, MappedFile
 from pocketmq.files.mapped_file_queue import MappedFileQueue
+from pocketmq.format.columns.units import UNIT_TYPE
 from pocketmq.format.consume_unit import (
     PRE_BLANK,
     PRE_BLANK_SIZE,
     UNIT,
     UNIT_SIZE,
-    UNIT_TYPE,
     first_file_position,
 )
 from pocketmq.log.unit_buffer import UnitBuffer

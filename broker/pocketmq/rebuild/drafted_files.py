@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
+from pocketmq.format.consume_unit import PRE_BLANK_SIZE
 from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pocketmq.format.columns.heads import Numbers
-from pocketmq.format.consume_unit import UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
 from pocketmq.format.deleted_topics import LeftOver, left_over_of
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY
 from pocketmq.model.message import QueueKey

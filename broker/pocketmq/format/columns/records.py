@@ -9,7 +9,7 @@ from pocketmq.format.columns.heads import Heads, Numbers
 from pocketmq.format.columns.properties import PropertySpans, Spans, find_properties, split_keys
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.columns.texts import hash_texts
-from pocketmq.format.consume_unit import UNIT_TYPE
+from pocketmq.format.columns.units import UNIT_TYPE
 from pocketmq.format.index_layout import STYLE_5_5, StyleSpans
 from pocketmq.format.multi_dispatch import further_places
 from pocketmq.format.properties import decode_properties

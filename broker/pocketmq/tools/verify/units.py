@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.files.disk import Disk
+from pocketmq.format.columns.units import UNIT_TYPE
 from pocketmq.format.consume_unit import (
     EXTENSION_ADDRESS_MAX,
     EXTENSION_HEAD,
     PRE_BLANK,
     PRE_BLANK_SIZE,
     UNIT_SIZE,
-    UNIT_TYPE,
     extension_position,
     first_file_position,
 )
