@@ -84,10 +84,14 @@ async def test_the_console_leaves_ctrl_c_to_the_broker_that_ends_it(tmp_path: Pa
         assert (await page(broker.addresses["http"], "/topics")).startswith("HTTP/1.1 200")
         assert children() - before == {console}
     server = _Server(settings_of(None), lambda: None, ends_idle=True)
-    with server.capture_signals():
-        signal.raise_signal(signal.SIGINT)
-        assert not server.should_exit
-    assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
+    at_first = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with server.capture_signals():
+            signal.raise_signal(signal.SIGINT)
+            assert not server.should_exit
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, at_first)  # SIG_IGN, if the tests run in the background.
 
 
 async def test_the_process_of_a_broker_has_no_tools_of_directories() -> None:

@@ -1,6 +1,7 @@
 """Contents of a golden store: records as views get them, files, its manifest."""
 
 import hashlib
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,16 @@ def golden_entries(golden: GoldenStores, name: str) -> tuple[Written, ...]:
 
 
 def files_below(directory: Path) -> dict[str, bytes]:
-    """The content of every file below a directory, by its path from there."""
-    return {
-        path.relative_to(directory).as_posix(): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
+    """The content of every file below a directory, by its path from there.
+
+    A broker may remove files meanwhile; they are left out.
+    """
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                found[path.relative_to(directory).as_posix()] = path.read_bytes()
+    return found
 
 
 def index_contents(store: Path) -> list[bytes]:
