@@ -1,8 +1,8 @@
 """The web console of a serving broker, in a process of its own.
 
-The process starts with the first request for a page of the console, and ends when none came for a
-while. So a console that is not used costs neither memory nor time. It calls the broker as any
-client does; requests reach it over a unix socket (metrics/tunnel.py).
+The process starts at the first request for a page of the console, and ends when it is idle. So an
+unused console costs neither memory nor time. It calls the broker as any client does. The broker
+passes requests on to it over a unix socket (metrics/tunnel.py).
 """
 
 import asyncio

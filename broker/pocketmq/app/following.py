@@ -1,4 +1,4 @@
-"""The follower's side of replication in a broker: which leader it has, and whom it fences."""
+"""Builds a broker's connection to its leader, or to the former leader that it fences."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,8 +19,8 @@ from pocketmq.store.tables.terms import Fence, TermTable
 def leader_of(config: Config, terms: TermTable) -> str:
     """Returns the endpoint of the broker's leader; "" if the broker leads.
 
-    A role that an operator chose replaces the setting. A fenced broker follows only once an
-    operator says so.
+    A role that an operator chose replaces the setting. A fenced broker follows only after an
+    operator's command.
     """
     return terms.leader_or(config.replication.leader)
 
@@ -63,7 +63,7 @@ def fencer_of(
     greeting: Greeting,
     give_up: Callable[[Fence], Awaitable[None]],
 ) -> Fencer | None:
-    """Returns what tells the former leader that this broker leads; None if none can be told.
+    """Returns a task that reports this broker's term to the former leader; None without one.
 
     clock    real time, for signatures
     give_up  called with a later term of the former leader

@@ -1,4 +1,4 @@
-"""The state of replication of a broker, from before its store is open until it follows or admits.
+"""Replication at a broker's start: finds its role before its store opens, then begins that role.
 
 read ids and terms ──► settings of the store ──► link to the leader ──► begin
 """
@@ -22,7 +22,7 @@ from pocketmq.store.tables.terms import TermTable
 
 
 class Replication(NamedTuple):
-    """The state of replication that a broker has before its store is open.
+    """The role of a broker, with its terms and ids, as read before its store is open.
 
     leader     endpoint of the broker's leader; "": this broker leads
     port       admits followers
@@ -47,7 +47,10 @@ class Replication(NamedTuple):
         return Replication(leader_of(config, terms), terms, identity, port, stage)
 
     async def settings(self, config: Config, *, accept_damage: bool) -> StoreSettings:
-        """Returns the settings of the store; cuts its log before, as a follower has asked."""
+        """Returns the settings of the store.
+
+        Effects  cuts a follower's log first, if the last run ended because its log had diverged
+        """
         found = replace(config.store_settings(), accept_damage=accept_damage, leader=self.leader)
         handover = self.stage.handover
         cut_at, handover.cut_at = handover.cut_at, -1
@@ -65,7 +68,7 @@ class Replication(NamedTuple):
         stop: Callable[[str], None],
         reload_users: Callable[[], None],
     ) -> Replicated:
-        """Returns what services need; the connection of a follower to its leader is not begun.
+        """Returns the parts of replication that services need; does not connect to the leader yet.
 
         stop           restarts the broker's services
         reload_users   applies the users of the leader
@@ -84,7 +87,10 @@ class Replication(NamedTuple):
         return Replicated(self.terms, link, aside)
 
     def begin(self, store: MessageStore, parts: Parts, config: Config) -> None:
-        """Admits followers, and begins to follow."""
+        """Admits followers, and starts this broker's role.
+
+        A follower connects to its leader. A promoted broker fences the leader that it followed.
+        """
         greeting = Greeting(config.broker.name, config.broker.cluster, parts.address)
         self.port.serve(
             Followers(

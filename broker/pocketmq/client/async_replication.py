@@ -26,7 +26,7 @@ class AsyncReplication:
     async def promote(self, *, force: bool = False) -> tuple[int, int]:
         """Makes a follower the leader; returns the epoch and the begin of its term.
 
-        force   also while the follower is connected to its leader
+        force   promotes it even while it is connected to its leader
         """
         answer = await self._ask("Promote", force=force)
         return answer.epoch, answer.term_begin
@@ -34,7 +34,7 @@ class AsyncReplication:
     async def follow(self, leader: str, *, force: bool = False, wait_ms: int = 0) -> None:
         """Makes the broker a follower of the one at "host:port" or "tls://host:port".
 
-        force     a leader does not wait for a follower: what only it has is set aside
+        force     a leader does not wait for its followers; records that only it has are set aside
         wait_ms   limit of the wait; 0: 10 s
         """
         await self._ask("Follow", leader=leader, force=force, wait_ms=wait_ms)
@@ -44,5 +44,5 @@ class AsyncReplication:
         await self._ask("RemoveReplica", replica=replica)
 
     async def resync(self) -> None:
-        """Lets a follower set its log aside, and copy its leader's from nothing."""
+        """Makes a follower set its log aside, and copy its leader's log from the begin."""
         await self._ask("Resync")

@@ -13,7 +13,7 @@ Copied = Callable[[Path, Then], None]
 class TableWatch:
     """The callbacks of all tables on a disk; without followers they do nothing.
 
-    told      called after a table, or a row of a journal, was written; in the thread that wrote it
+    told      called after a table, or a row of a journal, was written, in the writing thread
     copied    calls its second argument once enough followers have the table of a path
     """
 

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 LEADER, FOLLOWER, FENCED = "leader", "follower", "fenced"
-"""A fenced broker led, and accepts no messages as another one leads."""
+"""A fenced broker is a former leader. It accepts no messages, because another broker leads."""
 ROLES: Final = (LEADER, FOLLOWER, FENCED)
 
 
 class Replica(NamedTuple):
     """A broker that copies the log; offsets are physical, -1 before its first report.
 
-    peer       address of its connection; of one that is gone, only the host
+    peer       address of its connection; after the connection ended, only the host
     follower   id of a PocketMQ follower; "" for a RocketMQ slave
     """
 
@@ -34,7 +34,7 @@ class ReplicationStatus(NamedTuple):
     trouble      why a follower is not connected
     fenced_from  of a fenced leader: physical offset from which on its records are only here
     replicas     brokers that copy the log
-    diverged_messages   messages that were set aside, as a leader did not have them
+    diverged_messages   messages that were set aside, because a leader did not have them
     """
 
     role: str

@@ -1,10 +1,10 @@
-"""Fences the former leader: a promoted broker tells it of the new term, again and again.
+"""Fences the former leader: a promoted broker repeatedly sends it the new term.
 
 hello of a higher epoch ──► it refuses: it is fenced now, or follows: look again after WATCH_S
                        ├──► it admits: its own term is the later one, this broker is fenced
                        └──► no connection: try again after PAUSE_S
 
-A former leader that lost its disk starts with the settings it was made with, and leads again.
+It never stops: a former leader that lost its disk would start with its settings, and lead again.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Claim(NamedTuple):
     """Why a broker leads.
 
     address   "host:port" that its clients use
-    give_up   called with a later term of the broker that was told
+    give_up   called with the other broker's term, if that is later
     """
 
     identity: StoreIdentity
@@ -45,7 +45,7 @@ class Claim(NamedTuple):
     give_up: Callable[[Fence], Awaitable[None]]
 
     def hello(self, token: str) -> Hello:
-        """Returns the hello that tells of its terms."""
+        """Returns the hello with this broker's terms."""
         identity, terms = self.identity, self.terms
         rows = tuple((term.epoch, term.begin) for term in terms.history)
         return Hello(
@@ -55,7 +55,7 @@ class Claim(NamedTuple):
 
 
 class Fencer:
-    """Tells one broker of a new leader."""
+    """Sends the new leader's term to the former leader."""
 
     __slots__ = ("_claim", "_dial", "_task", "_trouble")
 
@@ -64,7 +64,7 @@ class Fencer:
         self._claim = claim
         self._task: asyncio.Task[None] | None = None
         self._trouble: str | None = None
-        """Why it may still lead, "" if it does not, None before the first answer."""
+        """Why the former leader may still lead; "": it does not; None: it has not answered yet."""
 
     def start(self) -> None:
         """Begins; `end` must follow."""
@@ -72,11 +72,11 @@ class Fencer:
         self._task = asyncio.Task(self._run())
 
     async def end(self) -> None:
-        """Gives up."""
+        """Stops, and closes the connection."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])  # It tells a cancelled caller from a cancelled task.
+            await asyncio.wait([task])  # Unlike `await task`, raises only for a cancelled caller.
 
     async def _run(self) -> None:
         while True:

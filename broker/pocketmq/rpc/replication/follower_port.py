@@ -57,7 +57,7 @@ class FollowerPort:
         return asyncio.StreamReaderProtocol(reader, talk)
 
     def fence(self, fencer: Fencer) -> None:
-        """Begins to tell the former leader of this broker's term."""
+        """Begins to send this broker's term to the former leader."""
         self._fencer = fencer
         fencer.start()
 

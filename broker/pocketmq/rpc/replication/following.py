@@ -39,7 +39,7 @@ from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Term, TermTable
 
 READ_SIZE: Final = 512 * 1024
-"""Upper limit of the bytes that one read takes, and half of those that wait for it."""
+"""Upper limit of the bytes of one read; asyncio buffers up to twice as many."""
 FAR_BYTES: Final = 16 * 1024 * 1024
 """Lag from which on the log is copied before it is dispatched."""
 DIAL_S: Final = 5.0
@@ -161,14 +161,14 @@ class FollowerLink:
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            await asyncio.wait([task])  # It tells a cancelled caller from a cancelled task.
+            await asyncio.wait([task])  # Unlike `await task`, raises only for a cancelled caller.
 
     def cut(self) -> None:
-        """Has the services restarted with an empty log; what it had is set aside."""
+        """Restarts the services with an empty log; the old log is set aside."""
         self._cut(self._store.min_offset)
 
     async def finish(self) -> None:
-        """Takes the last that the leader has before a promotion; here all of it arrived already."""
+        """Does nothing before a promotion: the leader's records have arrived already."""
 
     async def _run(self) -> None:
         pause_s, own = PAUSE_S, asyncio.current_task()

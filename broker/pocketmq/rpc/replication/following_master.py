@@ -1,10 +1,10 @@
 """The follower's side of replication with a master of RocketMQ.
 
     settings, ends, last record ──► HA connection ──► log copy ──► fdatasync ──► report
-                                └──► every 10 s: tables, once the log below them is here
+                                └──► every 10 s: tables, once the log that they refer to is copied
 
-The master knows of no handshake, so the follower compares sizes, ends and its last records with the
-master's before it copies. The log is checked record by record, as everywhere.
+RocketMQ's protocol has no handshake. So before it copies, the follower compares file sizes, ends of
+the log and its last records with the master's. Each record's CRC is checked, as for any leader.
 Source: DefaultHAClient, SlaveSynchronize.
 """
 
@@ -44,7 +44,10 @@ class _Session(NamedTuple):
 
 
 class MasterLink(FollowerLink):
-    """The follower's side of replication with a master of RocketMQ; its dial opens two ports."""
+    """The follower's side of replication with a master of RocketMQ.
+
+    It has two connections: to the port of clients for tables, and to the HA port for the log.
+    """
 
     __slots__ = ("_session",)
 
@@ -55,13 +58,13 @@ class MasterLink(FollowerLink):
         super().start()
 
     def floor(self) -> int:
-        """Returns an offset above all: a slave of RocketMQ has a retention of its own."""
+        """Returns an offset above all others: retention does not wait for the master's."""
         return EVERYTHING
 
     async def finish(self) -> None:
         """Copies the tables once more, and the log below them, if the master is connected.
 
-        Errors   WrongRole: it could not
+        Errors   WrongRole: the copy failed, or took more than FINISH_S
         """
         if self._session is None:
             return
@@ -98,7 +101,8 @@ class MasterLink(FollowerLink):
             if begin < first:
                 await copy.append(begin, bytes(first - begin))
             self._tables.begin()
-            store.marks.replicate(EVERYTHING, 0)  # Consumers see all that is here.
+            # A master reports no confirmed end: consumers see every copied record.
+            store.marks.replicate(EVERYTHING, 0)
             self._session = session = _Session(calls, {})
             self.is_connected, self.trouble = True, ""
             logger.info(
@@ -120,7 +124,7 @@ class MasterLink(FollowerLink):
         return signing_fields(user, secret, request) if user else {}
 
     async def _begin(self, calls: MasterCalls, shape: asked.MasterShape) -> tuple[int, int]:
-        """Returns (physical offset from which to copy, lower one up to which both logs agree).
+        """Returns (physical offset from which to copy, end of the part that both logs share).
 
         Errors   LeaderBroken: another size of files, or a log with other bytes
         """
@@ -169,7 +173,7 @@ class MasterLink(FollowerLink):
             await asyncio.sleep(TABLES_S)
 
     async def _copy_tables(self, session: _Session) -> None:
-        """Writes the master's tables, once the log up to what they refer to is on this disk.
+        """Writes the master's tables, once the records that they refer to are on this disk.
 
         Errors   LeaderBroken, OSError, BrokerError
         """

@@ -22,7 +22,7 @@ Sign = Callable[[Command], Mapping[str, str]]
 
 
 class MasterCalls:
-    """The requests of one connection, which has no other user."""
+    """Sends requests on a connection that only this object uses."""
 
     __slots__ = ("_number", "_reader", "_sign", "_stream", "_turn", "_writer")
 

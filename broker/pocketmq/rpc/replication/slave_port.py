@@ -114,7 +114,7 @@ async def _read(leader: Leader, stream: SlaveStream, reader: asyncio.StreamReade
 
 
 async def _send(leader: Leader, stream: SlaveStream, writer: asyncio.StreamWriter) -> None:
-    """Sends what is due until the connection ends.
+    """Sends tables, pieces of the log and marks until the connection ends.
 
     Errors   SlaveRefused
     """

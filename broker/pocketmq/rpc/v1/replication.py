@@ -67,7 +67,7 @@ class ReplicationFace:
         return pb.RemoveReplicaResponse()
 
     async def resync(self, request: pb.ResyncRequest, call: Call) -> pb.ResyncResponse:
-        """Lets a follower copy its leader's log and tables from nothing.
+        """Makes a follower discard its copy, and copy its leader's log and tables again.
 
         Errors   WrongRole
         """

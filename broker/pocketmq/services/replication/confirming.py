@@ -1,11 +1,11 @@
-"""Which part of the log enough followers have, from their reports.
+"""Computes from followers' reports which part of the log enough of them have.
 
     reports   f1: 700   f2: 540   f3: 90          needed 2 followers: 540
     puts      … 400 │ 520 │ 610                   the last end of a put up to it: 520
 
-Reports may lie in the middle of a record, or of a put. Consumers must not see a part of either, so
-the ends of puts are remembered when the log up to them is sent: a follower can have no other end of
-the log. A follower counts once, with its highest report, however many connections it has.
+A report may end inside a record or a put, and consumers must not see a part of either. So the ends
+of puts are kept from when they are sent, and the mark only advances to such an end. A follower
+counts once, with its highest report, however many connections it has.
 """
 
 from collections import deque
@@ -57,7 +57,7 @@ class Confirming:
         return self.connected < self._in_sync.replicas - 1
 
     def sends(self, end: int, time_ms: int) -> None:
-        """Notes that followers are sent the log up to the end of a put."""
+        """Records that followers are sent the log up to the end of a put."""
         last = self._ends[-1][0] if self._ends else self._marks.replicated.value
         if not self.is_on or end <= last:
             return

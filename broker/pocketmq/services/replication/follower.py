@@ -8,7 +8,7 @@
     follower → leader   i64 end of the log on its disk, i64 seq of the last table record on its disk
 
 The handshake (handshake.py) precedes both. Consumers of a follower see the log up to the confirmed
-end: what the leader shows to its own.
+end, as consumers of the leader do.
 """
 
 from collections.abc import Iterator
@@ -120,7 +120,7 @@ class FollowerStream:
 
     @property
     def dead_at_ms(self) -> int:
-        """Monotonic time at which the leader counts as dead unless it is heard before."""
+        """Monotonic time at which a silent leader counts as dead."""
         return self._heard_ms + SILENCE_MAX_MS + 1
 
     def _log_bytes(self, found: bytes) -> LogBytes:
@@ -176,7 +176,7 @@ def _table(content: bytes) -> TableRecord:
 
 
 def encode_report(end: int, table_seq: int) -> bytes:
-    """Returns a report: what of the log, and of the tables, survives a power cut."""
+    """Returns a report of the log and the tables that are on the follower's disk."""
     return REPORT.pack(end, table_seq)
 
 

@@ -63,8 +63,8 @@ class Hello(NamedTuple):
     terms      rows (epoch, physical offset of its begin) of all terms; of a follower, the last one
     leader     "host:port" of the leader of its last term, "" if it is not known
     timer      proof of its copy of the timer log; None: it has none
-    confirmed  physical offset below which a leader showed the log to consumers, 0 if the proofs do
-               not tell where the logs differ
+    confirmed  physical offset below which a leader showed the log to consumers; 0: the proofs do
+               not determine where the logs differ
     last       physical offset at which the last record of its log begins
     """
 

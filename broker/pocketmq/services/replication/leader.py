@@ -1,8 +1,8 @@
-"""The leader of slave brokers: which slaves follow, how far they are, and what is kept for them.
+"""The leader of slave brokers: their connections, their lag, and the log that is kept for them.
 
-Slaves get the log up to its visible end, so that a slave never has what this broker may lose
-without having shown it. With sync flush these are the flushed records. Slaves for which
-acknowledgements wait get the log as soon as it is in the files, so that all brokers flush at once.
+A slave gets the log up to its visible end: with sync flush, the flushed records. So it never has a
+record that a crash of this broker could take back. Slaves for which acknowledgements wait get
+records before they are flushed, so that all brokers flush at the same time.
 Source: DefaultHAService.
 """
 
@@ -172,7 +172,7 @@ class Leader:
     def remove(self, name: str) -> bool:
         """Forgets a slave by its id, peer or host, and disconnects it; returns whether it was one.
 
-        Effects  one that connects again is known again
+        Effects  a slave that connects again is added again
         """
         found = [
             one for one in self._rings if name and name in (one.follower, one.peer, _host(one.peer))
@@ -207,9 +207,9 @@ class Leader:
             _ring(self._rings[stream])
 
     def refuse(self, peer: str, why: str) -> None:
-        """Counts a connection that is not served, and logs it when its reason is new, then rarely.
+        """Counts a refused connection; logs a new reason at once, and a repeated one rarely.
 
-        A peer tries again every few seconds. Numbers in a reason may grow meanwhile.
+        A peer connects again every few seconds. Reasons are equal if only their numbers differ.
         """
         self._refused.value += 1
         key, now_ms = (_host(peer) or peer, NUMBERS.sub("", why)), self._now_ms()
@@ -221,7 +221,7 @@ class Leader:
         logger.warning("replica.refused", extra={"peer": peer, "reason": why})
 
     def next_piece(self, stream: SlaveStream) -> LogPiece | None:
-        """Returns what to send to a slave now, None for nothing."""
+        """Returns the piece to send to a slave now, None: nothing is due."""
         return stream.next_piece(self._ends_for(stream), self._now_ms())
 
     async def table(self, stream: SlaveStream) -> bytes:
@@ -252,7 +252,7 @@ class Leader:
         return content
 
     def said(self, stream: SlaveStream, piece: LogPiece) -> None:
-        """Notes that a piece was sent."""
+        """Records that a piece was sent."""
         self._sent_bytes.value += piece.size_bytes
         now_ms = self._now_ms()
         stream.lag.sends(piece, stream.acknowledged, self._mark(stream).value, now_ms)
@@ -284,7 +284,7 @@ class Leader:
         return self.confirming.is_on and is_counted
 
     def _confirm(self) -> None:
-        """Advances what enough slaves have; a slave of RocketMQ is known by its host."""
+        """Advances the replicated mark; a slave of RocketMQ is identified by its host."""
         self.confirming.look(
             (one.follower or _host(one.peer), one.acknowledged)
             for one in self._rings
@@ -302,7 +302,7 @@ class Leader:
         return Quorum(needed, self._store.settings.ack_timeout_ms)
 
     async def woken(self, stream: SlaveStream) -> None:
-        """Waits until there may be something to send to a slave."""
+        """Waits until a slave may have something to receive."""
         rung, waker = self._rings[stream], stream.waker
         waker.add(rung, rung.value + 1)
         if stream.sent >= 0:
@@ -313,7 +313,7 @@ class Leader:
         await waker.woken()
 
     async def watch(self, stream: SlaveStream) -> None:
-        """Waits until a slave has to end, also while it does not read.
+        """Waits until a slave's connection must end, even while the slave does not read.
 
         Errors   SlaveRefused
         """

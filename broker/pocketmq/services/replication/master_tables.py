@@ -1,10 +1,10 @@
-"""The tables of a master of RocketMQ, as a follower asks for them and writes them.
+"""Converts the tables that a master of RocketMQ returns to the files that a follower writes.
 
     21 topics   201 groups   402 modes   43 offsets   45 delay offsets   61 timer counts   60 timer
 
-The timer's log is not copied: positions in it are replaced, so that a promotion reads the timer's
-topic again, and skips messages that were due before the master's read time. Users, and the orders
-of pop consumers, are in none of these answers.
+A master does not offer its timer log. So the copied `timercheck` names an empty timer log: after a
+promotion the broker reads the timer's topic again, and skips messages that were due before the
+master's read time. Users, and the state of FIFO consumers, are in none of these answers.
 Source: SlaveSynchronize.
 """
 
@@ -37,7 +37,7 @@ GROUPS, MODES = 201, 402
 EMPTY_LOG: Final = ["-1", "0"]
 """Ends of the log of a master that has no file yet."""
 OWN_SETTING: Final = "replication.leader"
-"""A name that only PocketMQ has among its settings."""
+"""A setting by which a follower recognises that its master is PocketMQ."""
 TABLES: Final = (TOPICS, GROUPS, MODES, OFFSETS, DELAY_OFFSETS, TIMER_COUNTS, TIMER_CHECK)
 """Request codes in the order in which the answers are written: names first."""
 OPTIONAL: Final = (MODES, TIMER_COUNTS, TIMER_CHECK)
@@ -143,7 +143,7 @@ def _timer_check(body: bytes) -> bytes:
     if len(body) != CHECK.size:
         raise LeaderBroken(f"the progress of its timer has {len(body)} bytes, not {CHECK.size}")
     progress = TimerProgress(*CHECK.struct.unpack(body)).usable()
-    # A position of a log that is not there lets a start read the topic from its begin.
+    # A start that finds a position but no timer log reads the timer's topic from its begin.
     return encode_numbers(progress._replace(log_flushed=1 if progress.read_ms else 0))
 
 

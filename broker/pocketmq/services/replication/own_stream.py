@@ -1,7 +1,7 @@
 """The leader's side of a PocketMQ follower: one connection after its handshake, without sockets.
 
-It gets the log up to the committed end, so that leader and follower sync it at the same time, and
-the marks that tell it what it may show.
+The follower gets the log up to the committed end, so that both brokers sync it at the same time.
+Marks limit the part that it shows to consumers.
 """
 
 from pocketmq.services.replication.follower import REPORT, LeaderMarks, encode_marks, encode_table
@@ -73,11 +73,11 @@ class OwnStream(SlaveStream):
 
     @property
     def confirmed(self) -> int:
-        """The visible end that the follower was told last; -1 before."""
+        """The visible end in the last marks; -1 before the first ones."""
         return self._confirmed
 
     def marks(self, visible: int, time_ms: int, begin: int) -> bytes:
-        """Returns the frame that tells a follower the visible part, b"" if it knows that.
+        """Returns the frame of marks with the visible part, b"" if it is unchanged.
 
         begin   physical offset at which the log begins
         """

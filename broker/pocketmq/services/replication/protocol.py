@@ -4,8 +4,8 @@
     leader → slave   i64 offset, i32 size, bytes    a piece of the log; size 0: heartbeat
 
 The slave reports once, and the leader then sends the log from that offset on. Reports follow each
-piece. They mean that the slave has the bytes in memory, not on disk, and usually lie in the middle
-of a record. After a crash, a slave may ask for less than it had reported.
+piece. A report promises bytes in the slave's memory, not on its disk, and usually ends inside a
+record. After a crash, a slave may ask for less than it had reported.
 Source: DefaultHAConnection, DefaultHAClient.
 """
 
@@ -50,9 +50,9 @@ class LogPiece(NamedTuple):
 
 
 class LagClock:
-    """The time for which a slave has lacked some of the log.
+    """Measures for how long a slave has lagged.
 
-    A report that reaches the log's end of an earlier time proves that it lacked nothing then.
+    A report that reaches the end that the log had at a time proves that the slave did not lag then.
 
     now_ms   monotonic time of its connection
     """
@@ -65,24 +65,24 @@ class LagClock:
         self._end_ms = self._since_ms = now_ms
 
     def sends(self, piece: LogPiece, acknowledged: int, end: int, now_ms: int) -> None:
-        """Notes a piece that is sent; one that lacked nothing lacks it from now on."""
+        """Records that a piece is sent: a slave without lag lags from now on."""
         if acknowledged == piece.physical_offset and sum(piece) >= end:
             self._end, self._end_ms, self._since_ms = sum(piece), now_ms, now_ms
 
     def hears(self, acknowledged: int, end: int, now_ms: int) -> None:
-        """Notes a report."""
+        """Records a report."""
         if acknowledged >= self._end:
             self._since_ms = self._end_ms
             self._end, self._end_ms = end, now_ms
         assert self._since_ms <= self._end_ms
 
     def lag_ms(self, acknowledged: int, end: int, now_ms: int) -> int:
-        """Returns the time since the slave had all of the log; 0 if it has."""
+        """Returns the time since the slave last had the whole log; 0: it has it now."""
         return 0 if acknowledged >= end else now_ms - self._since_ms
 
 
 class SlaveStream:
-    """The state of one connection: what the slave reported, and what it was sent.
+    """The state of one connection: the slave's last report, and the next piece to send.
 
     peer     the slave's address
     now_ms   monotonic time of its connection
@@ -102,7 +102,7 @@ class SlaveStream:
         self.sent = -1
         """Physical offset of the next piece; -1 before the first report."""
         self.ended_by = ""
-        """Why this broker wants it to end; "" if it does not."""
+        """Why this broker ends the connection; "": it does not."""
         self.lag = LagClock(now_ms)
         self.waker = Waker()
         self._rest = b""
@@ -134,7 +134,7 @@ class SlaveStream:
         return [*layout.iter_unpack(content[:whole])]
 
     def next_piece(self, ends: LogEnds, now_ms: int) -> LogPiece | None:
-        """Returns what to send now, None for nothing; `said` must follow once it is sent."""
+        """Returns the piece to send now, None: nothing is due. The caller then calls `said`."""
         if self.sent < 0:
             return None
         file_end = self.sent - self.sent % ends.file_size_bytes + ends.file_size_bytes
@@ -144,7 +144,7 @@ class SlaveStream:
         return LogPiece(self.sent, 0) if now_ms - self._said_ms >= HEARTBEAT_MS else None
 
     def said(self, piece: LogPiece, now_ms: int) -> None:
-        """Notes that a piece was sent."""
+        """Records that a piece was sent."""
         assert piece.physical_offset == self.sent
         self.sent += piece.size_bytes
         self._said_ms = now_ms
@@ -166,9 +166,9 @@ class SlaveStream:
 
 
 def _begin(report: int, ends: LogEnds) -> int:
-    """Returns where to begin for a first report; an empty slave (0) gets the log from its begin.
+    """Returns the physical offset of the first piece; an empty slave (0) gets the whole log.
 
-    A slave takes any begin of a file for its first byte. RocketMQ begins with the last file.
+    An empty slave accepts the begin of any file. RocketMQ sends it only the last file.
     """
     if report < 0:
         raise SlaveRefused(f"its first report {report} is no offset")

@@ -39,10 +39,10 @@ class Link(NamedTuple):
     """A follower's connection to its leader.
 
     read     returns (leader's address, whether it is connected, lag in bytes, why it is not)
-    finish   takes the last that the leader has; raises WrongRole if it could not
-    end      ends it; nothing is acknowledged to the leader afterwards
-    start    begins it again
-    cut      restarts the services, and sets the whole log aside before
+    finish   copies what the leader still has before a promotion; raises WrongRole on failure
+    end      closes the connection; nothing is acknowledged to the leader afterwards
+    start    connects again
+    cut      sets the whole log aside and restarts the services
     """
 
     read: Callable[[], tuple[str, bool, int, str]]
@@ -56,8 +56,8 @@ class Roles:
     """The role of one broker.
 
     switch          restarts the broker's services
-    link            of a follower
-    aside           what was set aside of the store's log, as its leader's differed
+    link            a follower's connection to its leader; None: the broker leads or is fenced
+    aside           extent of records that were set aside, because the leader's log differed
     """
 
     __slots__ = (
@@ -100,10 +100,10 @@ class Roles:
         return LEADER if self._link is None else FOLLOWER
 
     def is_in_sync(self) -> bool:
-        """Returns whether the broker does its part in replication.
+        """Returns whether replication works as configured.
 
-        A leader has the followers that acknowledgements need, and a follower is connected and lags
-        within the limit. A fenced broker does not.
+        A leader must have the followers that acknowledgements need. A follower must be connected,
+        and lag by at most HEALTHY_LAG_BYTES. A fenced broker is never in sync.
         """
         if self._terms.fence is not None:
             return False
@@ -165,7 +165,7 @@ class Roles:
 
         A leader refuses messages, then waits until a follower has its whole log. After an error it
         accepts messages again.
-        Errors   FollowersBehind, WrongRole; DiskFull, FsyncFailed: the role stays
+        Errors   FollowersBehind, WrongRole; DiskFull, FsyncFailed: the role is unchanged
         """
         self._begin_change()
         try:
@@ -179,7 +179,7 @@ class Roles:
         self._switch()
 
     async def resync(self) -> None:
-        """Lets a follower copy its leader's log and tables from nothing, after a restart.
+        """Makes a follower discard its copy, restart, and copy its leader's log and tables again.
 
         Errors   WrongRole
         """
@@ -234,9 +234,9 @@ class Roles:
         return end - max([0, *ends])
 
     async def fence(self, fence: Fence) -> None:
-        """Ends the term of this leader, as another one leads; its services restart afterwards.
+        """Ends the term of this leader, because another one leads; then the services restart.
 
-        Sends that wait are not acknowledged: the new leader may not have them.
+        Waiting sends are not acknowledged: the new leader may not have their messages.
         """
         writing, marks = self._store.writing, self._store.marks
         refusal = NotLeader(leader=fence.leader or "another broker")

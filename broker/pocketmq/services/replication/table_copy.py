@@ -20,7 +20,7 @@ PAUSE_MS: Final = 200
 
 
 class TableCopy:
-    """The copies in a follower's open store.
+    """Writes the leader's tables to a follower's open store.
 
     reload         reads the table of a file again
     drop_removed   removes the queues of removed topics
@@ -43,7 +43,7 @@ class TableCopy:
         self._taken = Watermark()
 
     def begin(self) -> None:
-        """Begins with a new connection, whose leader sends every file."""
+        """Prepares for a new connection, on which the leader first sends every file."""
         self.seq = 0
 
     async def timer_proof(self) -> TimerProof | None:

@@ -1,11 +1,11 @@
-"""The small tables of a leader for its followers: what has changed, and which followers have it.
+"""Numbers the changes of a leader's tables, and tracks which followers have them.
 
-    table, row ──► told (thread) ──► numbered change ──► cursor of each follower ──► record
-                                          └──► waits of callers ◄── number on the follower's disk
+    write of a table (thread) ──► numbered change ──► cursor of each follower ──► record
+                                        └──► waiting callers ◄── number on the follower's disk
 
-A change is remembered by its file's name alone: a record has the file as it is when it is read, so
-a slow follower gets only the latest content, and costs no memory. A new follower gets every file
-first. Rows of the FIFO journal are sent as rows, after the table that they follow.
+Only the names of changed files are kept. A record has the content of its file when it is read. So
+a slow follower gets only the latest content, and costs no memory. A new follower first gets every
+file. New rows of the FIFO journal are sent alone, after the table of orders.
 Source: none; slaves of RocketMQ ask for each table every minute.
 """
 
@@ -67,7 +67,7 @@ class _Wait(NamedTuple):
 class TableCursor:
     """The position of one follower in a feed, and what it has on its disk.
 
-    acknowledged   number of the change up to which it has everything; 0 before its first report
+    acknowledged   number of the last change up to which it has all; 0 before its first report
     """
 
     __slots__ = (
@@ -78,16 +78,16 @@ class TableCursor:
     def __init__(self, feed: "TableFeed", timer: TimerProof | None) -> None:
         self._feed = feed
         self._sent: dict[str, int] = {}
-        """Name -> number of the change with which it was read last."""
+        """Name -> number of the last change when the file was last read."""
         self._round = 0
         self._todo: list[str] = []
         self._ready: list[TableRecord] = []
         self._is_whole = True
-        """Whether the whole journal is due, not only `_rows`."""
+        """Whether to send the whole journal, instead of the bytes `_rows`."""
         self._rows = range(0)
         self._timer = TimerFeed(feed.files.timer, timer)
         self._pieces: Iterator[TableRecord] | None = None
-        """What is left to send before the `timercheck` in `_ready`."""
+        """Records to send before the `timercheck` in `_ready`."""
         self.seq = 0
         """Number of the change up to which every record was returned by `next_record`."""
         self.acknowledged = 0
@@ -98,7 +98,7 @@ class TableCursor:
         return bool(self._ready or self._todo) or self._feed.seq > self._round
 
     def widen(self, rows: range | None) -> None:
-        """Notes changed bytes of the journal; None: all of it. The caller holds the feed's lock."""
+        """Adds changed bytes of the journal; None: all of it. The caller holds the feed's lock."""
         if rows is None:
             self._is_whole = True
         elif self._rows:
@@ -108,9 +108,9 @@ class TableCursor:
             self._rows = rows
 
     async def next_record(self) -> TableRecord | None:
-        """Returns the next record to send, with the present content of its file; None: none is due.
+        """Returns the next record to send, with its file's present content; None: nothing changed.
 
-        Before the record, the caller sends the log below its `at`, and none above it.
+        Before the record, the caller sends the log up to the record's `at`, and not further.
         Errors   ReadFailed, RecordRefused: the file is too large
         """
         if not self._ready:
@@ -122,7 +122,7 @@ class TableCursor:
             names = (ORDERS, JOURNAL) if self._todo[0] in (ORDERS, JOURNAL) else self._todo[:1]
             self._todo = [name for name in self._todo if name not in names]
             read = await self._feed.files.run(partial(self._read, names))
-            end = self._feed.log_end()  # Of now: what was read refers to no later record.
+            end = self._feed.log_end()  # Read after the files, which refer to no later record.
             self._ready = [one._replace(at=0 if one.name in EARLY else end) for one in read]
             if names == [TIMER_CHECK]:
                 self._pieces = self._timer.records(read[0].content)
@@ -139,7 +139,7 @@ class TableCursor:
         return record._replace(seq=self.seq)
 
     def _end_round(self) -> int:
-        """Returns the number up to which everything was read, also what changed meanwhile."""
+        """Returns the number up to which all changes were read, including those made meanwhile."""
         with self._feed.lock:
             if not any(map(self._is_changed, COPIED)):
                 self._round = self._feed.seq
@@ -194,14 +194,14 @@ class TableFeed:
         self._quorum = quorum
         self._loop = asyncio.get_running_loop()
         self.lock = Lock()
-        """For what is changed by the threads that write tables."""
+        """Guards the fields that the threads which write tables change."""
         self.seq = 1
         """Number of the last change."""
         self._changed: dict[str, int] = dict.fromkeys(COPIED, 1)
-        """Name -> number of its last change; the first one stands for all before the start."""
+        """Name -> number of its last change; 1: no change since the start."""
         self._cursors: list[TableCursor] = []
         self._copied = 0
-        """Number of the change up to which enough followers have everything."""
+        """Number of the last change up to which enough followers have all."""
         self._waits: deque[_Wait] = deque()
         self.arrived = Watermark()
         """Number of changes and waits, for tasks and steps that wait for one."""
@@ -212,7 +212,7 @@ class TableFeed:
         self.files.watch.begin(self._told, self._when_copied)
 
     def close(self) -> None:
-        """Ends all waits, and all that begin until the tables are closed: no follower is left."""
+        """Ends all waits; later ones end at once, as no follower is connected."""
         self._cursors.clear()
         while self._waits:
             self._give_up(self._waits.popleft())
@@ -223,9 +223,9 @@ class TableFeed:
 
     # -- followers -----------------------------------------------------------------------------
     def connect(self, timer: TimerProof | None = None) -> TableCursor:
-        """Adds a follower, to which every file is due; `disconnect` must follow.
+        """Adds a follower, which first gets every file; `disconnect` must follow.
 
-        timer   proof of what it has of the timer log
+        timer   proof of the follower's copy of the timer log
         """
         cursor = TableCursor(self, timer)
         with self.lock:
@@ -248,7 +248,7 @@ class TableFeed:
         return bool(self._cursors) and max(one.acknowledged for one in self._cursors) < self.seq
 
     def acknowledge(self, cursor: TableCursor, seq: int) -> None:
-        """Notes a follower's report: the last record on its disk has the number `seq`.
+        """Records a follower's report: the last record on its disk has the number `seq`.
 
         Errors   RecordRefused: it was sent no such record
         """
@@ -301,7 +301,7 @@ class TableFeed:
         wait.then(NotReplicated(path=wait.name, count=have, limit=self._quorum().needed))
 
     def step(self, now: Now) -> Next:
-        """Ends waits that took too long."""
+        """Ends waits that exceeded their time limit."""
         while self._waits and self._waits[0].until_ms <= now.monotonic_ms:
             self._give_up(self._waits.popleft())
         at_ms = self._waits[0].until_ms if self._waits else now.monotonic_ms + IDLE_MS

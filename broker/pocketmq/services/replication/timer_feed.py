@@ -9,9 +9,9 @@ from pocketmq.store.tables.copied_timer import PIECE_SIZE, CopiedTimer, TimerPro
 
 
 class TimerFeed:
-    """How much of a leader's timer log a follower was sent.
+    """Tracks how much of a leader's timer log a follower was sent.
 
-    proof   of what it has from an earlier connection; None: nothing
+    proof   proof of the follower's copy from an earlier connection; None: it has none
     """
 
     __slots__ = ("_at", "_begin", "_proof", "_timer")

@@ -1,7 +1,7 @@
-"""Wakes one connection once any of several marks has grown.
+"""Wakes one connection when any of several marks grows.
 
-A wait that is not over is kept for the next time: a mark that rarely grows would else collect a
-cancelled wait for every message.
+An unfinished wait is used again. Otherwise a mark that rarely grows would collect one cancelled
+wait for each message.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ class Waker:
         self._is_rung = asyncio.Event()
 
     def add(self, mark: Watermark, value: int, delay_s: float = 0.0) -> None:
-        """Also wakes at a value of a mark, or at the one that is waited for already.
+        """Adds a mark and a value; while a wait for this mark is unfinished, that one stays.
 
-        delay_s   time for which it is not urgent: it may wake for another mark before
+        delay_s   pause between the mark's growth and the wake-up
         """
         kept = self._waits.get(mark)
         if kept is None or kept.done():
@@ -33,7 +33,7 @@ class Waker:
         future.get_loop().call_later(delay_s, self._ring, future)
 
     async def woken(self) -> None:
-        """Waits until a mark has grown, since the last return; also after a failure."""
+        """Waits until a mark has grown since the last return, or the store has failed."""
         await self._is_rung.wait()
         self._is_rung.clear()
 
@@ -46,5 +46,5 @@ class Waker:
 
     def _ring(self, future: "asyncio.Future[bool]") -> None:
         if not future.cancelled():
-            future.exception()  # The sender finds the store's failure itself.
+            future.exception()  # Marked as retrieved: the sender detects the failure itself.
         self._is_rung.set()

@@ -1,6 +1,6 @@
 """Cuts a closed store's log where it has diverged from its leader's, before it is opened.
 
-    copy what is cut to pocketmq/diverged ─► distrust the views ─► zero the log's end ─► open
+    copy the cut part to pocketmq/diverged ─► distrust the views ─► zero the log's end ─► open
                                                               └──► all is cut: remove log and views
 
 A crash at any point leaves a store that an ordinary start recovers, and that can be cut again.

@@ -36,7 +36,7 @@ class Term(NamedTuple):
 class Fence(NamedTuple):
     """Why a leader accepts no messages: another one leads since `begin`.
 
-    leader   its address, "" if it did not tell
+    leader   its address; "": unknown
     """
 
     epoch: int
@@ -52,7 +52,7 @@ class TermTable:
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._file = TableFile(disk, directory / OWN_DIRECTORY / TERMS_FILE)
         self.role = ""
-        """LEADER or FOLLOWER as an operator chose; "": as the settings say."""
+        """LEADER or FOLLOWER, as an operator chose; "": the settings decide."""
         self.leader = ""
         """Address of the broker that a follower follows, or that a promoted one followed."""
         self.history: list[Term] = []
@@ -92,8 +92,9 @@ class TermTable:
     def lead(self, end: int, former: str = "") -> None:
         """Begins a term of this broker; `end` is the physical end of its log.
 
-        Must return before the first record of the term is appended
-        former   address of the leader that it followed; "": the one that it was told to follow
+        It must return before the first record of the term is appended.
+
+        former   address of the leader that it followed; "": `leader`, from the last `follow`
         Errors   DiskFull, FsyncFailed: nothing has changed
         """
         above = max(self.epoch, self.fence.epoch if self.fence else 0)
