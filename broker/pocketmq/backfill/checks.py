@@ -42,27 +42,28 @@ class Pair:
 
 
 def check_files(out: Path, mapper: Mapper) -> list[Finding]:
-    """Returns the differences from the manifest of a finished run.
+    """Returns the differences of the files below `out` from the manifest of a finished run.
 
     Cost     reads all files once, about 1 ms a MiB of data, divided among the workers
     """
     known, findings = _known_files(out)
-    digests = mapper(digest_file, [str(out / mark["path"]) for mark in known])
-    for mark, (size, digest) in zip(known, digests, strict=True):
-        if size != mark["size"]:
-            wanted, found = str(mark["size"]), str(size)
-            findings.append(Finding("file_size", mark["path"], 0, wanted, found))
-        elif digest != mark["sha256"]:
-            findings.append(Finding("sha256", mark["path"], 0, mark["sha256"], digest))
+    digests = mapper(digest_file, [str(out / row["path"]) for row in known])
+    for row, (size, digest) in zip(known, digests, strict=True):
+        if size != row["size"]:
+            wanted, found = str(row["size"]), str(size)
+            findings.append(Finding("file_size", row["path"], 0, wanted, found))
+        elif digest != row["sha256"]:
+            findings.append(Finding("sha256", row["path"], 0, row["sha256"], digest))
     return findings
 
 
 def _known_files(out: Path) -> tuple[list[Document], list[Finding]]:
-    marks = {mark["path"]: mark for mark in manifest(out)["files"]}
-    there = dict.fromkeys(view_files(out))
-    findings = [_missing(path) for path in marks if path not in there]
-    findings += [_unexpected(path) for path in there if path not in marks]
-    return [marks[path] for path in there if path in marks], findings
+    """Returns the manifest's rows of the files that exist, and findings of all other files."""
+    rows = {row["path"]: row for row in manifest(out)["files"]}
+    existing = dict.fromkeys(view_files(out))
+    findings = [_missing(path) for path in rows if path not in existing]
+    findings += [_unexpected(path) for path in existing if path not in rows]
+    return [rows[path] for path in existing if path in rows], findings
 
 
 def digest_file(path: str) -> tuple[int, str]:
@@ -81,12 +82,12 @@ def copy_views(out: Path, target: Path, advance: Callable[[int], None]) -> list[
     known, findings = _known_files(out)
     for name in (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY):
         (target / name).mkdir(parents=True, exist_ok=True)
-    for mark in known:
-        path = mark["path"]
+    for row in known:
+        path = row["path"]
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         size, digest = _copy_file(out / path, target / path, advance)
-        if (size, digest) != (mark["size"], mark["sha256"]):
-            findings.append(Finding("sha256", path, 0, mark["sha256"], digest))
+        if (size, digest) != (row["size"], row["sha256"]):
+            findings.append(Finding("sha256", path, 0, row["sha256"], digest))
     return findings
 
 
@@ -121,7 +122,7 @@ def compare_pair(pair: Pair) -> Finding | None:
     A missing `found` is also no difference if `expected` contains only zeros.
     """
     if not pair.found:
-        return _missing(pair.name) if _holds_anything(pair.expected) else None
+        return _missing(pair.name) if _is_written(pair.expected) else None
     if not pair.expected:
         return _unexpected(pair.name)
     position = 0
@@ -157,7 +158,8 @@ def _index_pairs(out: Path, other: Path) -> Iterator[Pair]:
         yield Pair(our or their, str(other / their) if their else "", str(out / our) if our else "")
 
 
-def _holds_anything(path: str) -> bool:
+def _is_written(path: str) -> bool:
+    """Returns whether a file contains more than zeros."""
     return any(piece.count(0) < len(piece) for piece in _pieces(path))
 
 
@@ -212,13 +214,13 @@ def compare_log(out: Path, store: Path, log_file_bytes: int) -> LogFit:
     end = files[-1].end if files else 0
     if built["end"] > end:
         return LogFit(f"the log ends before {built['end']}, where the views end", False)
-    found = _records_behind(files, built["end"])
-    if found:
+    if _has_records_after(files, built["end"]):
         return LogFit(f"the log has records after {built['end']}, where the views end", False)
-    return LogFit("", _marks(out) == [_mark(file) for file in files if file.base < built["end"]])
+    current = [_version_of(file) for file in files if file.base < built["end"]]
+    return LogFit("", _versions_read(out) == current)
 
 
-def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
+def _has_records_after(files: list[LogFile], physical_offset: int) -> bool:
     """Returns whether a record starts at an offset, or in the next file if that file is full."""
     for file in files:
         if file.end <= physical_offset:
@@ -232,24 +234,25 @@ def _records_behind(files: list[LogFile], physical_offset: int) -> bool:
     return False
 
 
-def _marks(out: Path) -> list[tuple[str, int]]:
+def _versions_read(out: Path) -> list[tuple[str, int]]:
+    """Returns (name, modification time in ns) of the log files that the run read."""
     staging = Staging(out)
-    marks = {}
+    versions = {}
     for path in (staging.work / "ranges").glob("*.json"):
         name, _, _, changed_ns = staging.read(path)["range"]
-        marks[Path(name).name] = changed_ns
+        versions[Path(name).name] = changed_ns
     end = manifest(out)["end"]
-    return [(name, changed_ns) for name, changed_ns in sorted(marks.items()) if int(name) < end]
+    return [(name, changed_ns) for name, changed_ns in sorted(versions.items()) if int(name) < end]
 
 
-def _mark(file: LogFile) -> tuple[str, int]:
+def _version_of(file: LogFile) -> tuple[str, int]:
     path = Path(file.path)
     return path.name, path.stat().st_mtime_ns
 
 
 def allocated_bytes(out: Path) -> int:
     """Returns the disk usage of the manifest's files, without holes."""
-    paths = [out / mark["path"] for mark in manifest(out)["files"]]
+    paths = [out / row["path"] for row in manifest(out)["files"]]
     return sum(path.stat().st_blocks * 512 for path in paths if path.exists())
 
 

@@ -140,7 +140,7 @@ RUN_LOCK_FILE: Final = "backfill.lock"
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The plan of a run: ranges to read, reusable work, and disk space.
+    """The plan of a run: ranges to read, results to reuse, and disk space.
 
     reused        finished ranges of an earlier run, which are not read again
     is_complete   whether the directory already contains the requested views
@@ -182,8 +182,8 @@ def new_job(
 def objection(store: Path, out: Path) -> str:
     """Returns why a directory cannot be the output; "" if it can.
 
-    A run may remove views from its output directory. So a directory with views is only accepted if
-    an earlier run wrote them.
+    A run may remove views from its output directory. So a directory that has views is accepted only
+    if an earlier run wrote them.
     """
     store, out = store.resolve(), out.resolve()
     if not out.exists():

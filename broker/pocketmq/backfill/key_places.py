@@ -3,7 +3,8 @@
     log      ├── not indexed ──┤──────── index files ────────┤── not indexed yet ──┤
                               begin                          end
 
-Each key costs one slot and its chain in each file. Parts of the log that no file covers are walked.
+A key costs reads of one slot and its chain in each file. The caller walks the parts of the log that
+no index file covers.
 """
 
 import os
@@ -34,7 +35,10 @@ _SIZE_BYTES: Final = 4
 
 
 class KeyPlaces(NamedTuple):
-    """Physical offsets of records with the hashes of keys, and the part of the log they cover."""
+    """Physical offsets of records that may match, in the indexed part [begin, end) of the log.
+
+    places   ascending; the hashes of keys match, the keys are not compared
+    """
 
     places: list[int]
     begin: int
@@ -42,13 +46,13 @@ class KeyPlaces(NamedTuple):
 
 
 class RecordPlaces(NamedTuple):
-    """A task: single records of the log."""
+    """A task: the records at some physical offsets, the `places`, ascending."""
 
     files: list[LogFile]
     places: list[int]
 
     def read(self) -> tuple[bytearray, Heads]:
-        """Returns the records and their heads; places without a valid record are left out."""
+        """Returns the records and their heads; offsets without a valid record are left out."""
         records = [record for file in self.files for record in self._of(file)]
         begins = np.cumsum([FRONT, *map(len, records)][:-1] if records else [], dtype=np.int64)
         buffer = bytearray(FRONT) + b"".join(records) + bytes(BEHIND)
@@ -80,11 +84,11 @@ def _is_sound(record: bytes, place: int) -> bool:
 def find_key_places(
     store: Path, topics: Collection[str], keys: Collection[str], geometry: IndexGeometry | None
 ) -> KeyPlaces | None:
-    """Returns the records that may have one of the keys; their topic and keys are not checked.
+    """Returns where records with one of the keys may begin, by the hashes of topic and key.
 
     geometry   None: the files' lengths determine it
     Returns    None if there is no index, or a file has an unknown length
-    Cost       10 µs a key, file and entry with its slot
+    Cost       10 µs for each entry in a key's chains, in each index file
     """
     wanted = {searched_hash(topic, key) for topic in topics for key in keys}
     begin, end, places = -1, -1, set[int]()
@@ -98,11 +102,11 @@ def find_key_places(
             header = IndexHeaderValues(*HEADER.unpack(os.pread(descriptor, HEADER_SIZE, 0)))
             if header.index_count <= 1:
                 continue
-            for found in wanted:
-                places.update(_chain(descriptor, known, header, found))
+            for key_hash in wanted:
+                places.update(_chain(descriptor, known, header, key_hash))
         begin = header.begin_physical_offset if begin < 0 else begin
         end = max(end, header.end_physical_offset)
-    # The last indexed record itself is read with the part behind it.
+    # The last indexed record itself is read with the part after it.
     covered = sorted(place for place in places if begin <= place < end)
     return None if end < 0 else KeyPlaces(covered, begin, end)
 

@@ -1,7 +1,7 @@
-"""Checks before a run that every worker reaches the log and the output, and that the output fits.
+"""Checks before a run that every worker reaches log and output, and that the disk is large enough.
 
-    driver    a token file in the output ─► probe on each worker ─► the workers' own files exist
-    worker    reads the token, the ends of the log; writes a file of its own
+    driver    writes a token file to the output ─► probe on each worker ─► looks for their files
+    worker    reads the token and the first and last file of the log; writes its own file
 
 On several machines a path may lead to different directories. Without these checks a run would fail
 late, with an error about the log.
@@ -59,9 +59,11 @@ def _allocated_bytes(out: Path) -> int:
 # -- the probe -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A worker's task: look at the ends of the log and at the output.
+    """A worker's task: check the first and last file of the log, and the output.
 
-    writer   name of the worker's own file; the driver's token file contains `token`
+    writer   name of the worker's own file
+    token    content of the driver's token file
+    ends     (path, size in bytes) of the first and the last file of the log
     """
 
     out: str
@@ -71,7 +73,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ProbeResult:
     """Result of a probe: the worker's host, and why it cannot work there; "" if it can."""
 
     host: str
@@ -79,8 +81,8 @@ class Sight:
     fault: str = ""
 
 
-def probe(task: Probe, host: str = "") -> Sight:
-    """Looks at input and output from a worker.
+def probe(task: Probe, host: str = "") -> ProbeResult:
+    """Checks input and output on a worker.
 
     host   name of the worker's machine; "": this machine's
     """
@@ -88,7 +90,7 @@ def probe(task: Probe, host: str = "") -> Sight:
         fault = _input_fault(task) or _output_fault(task)
     except OSError as error:
         fault = f"{error.filename}: {error.strerror}"
-    return Sight(host or socket.gethostname(), task.writer, fault)
+    return ProbeResult(host or socket.gethostname(), task.writer, fault)
 
 
 def _input_fault(task: Probe) -> str:
@@ -111,10 +113,10 @@ def _output_fault(task: Probe) -> str:
 
 
 def probe_workers(job: RebuildJob, mapper: Mapper) -> None:
-    """Checks that every worker reads the log, and writes where the driver reads.
+    """Checks that every worker reads the log, and writes to the directory that the driver reads.
 
     Spark gives a task to every free processor before it gives one a second task. Workers that join
-    later are not asked; a task that writes elsewhere is then named after the ranges were read.
+    later are not probed. If one of them writes elsewhere, the run fails after the ranges are read.
 
     Errors   PlaceUnusable: names each host and its fault
     Cost     one short task for each concurrent task
@@ -148,21 +150,21 @@ def unwritable(out: Path, error: OSError) -> PlaceUnusable:
     )
 
 
-def _judge(out: Path, staging: Staging, sights: Sequence[Sight]) -> None:
+def _judge(out: Path, staging: Staging, results: Sequence[ProbeResult]) -> None:
     faults = {}
-    for sight in sights:
-        fault = sight.fault
-        if not fault and not (staging.work / f"{_TOKEN}-{sight.writer}").exists():
+    for result in results:
+        fault = result.fault
+        if not fault and not (staging.work / f"{_TOKEN}-{result.writer}").exists():
             fault = "the driver does not see what it wrote"
         if fault:
-            faults[sight.host] = fault
+            faults[result.host] = fault
     if not faults:
         return
-    good = sorted({sight.host for sight in sights} - faults.keys())
-    told = "; ".join(f"host {host}: {fault}" for host, fault in sorted(faults.items()))
-    seen = f"; no fault on {', '.join(good)}" if good else ""
+    good = sorted({result.host for result in results} - faults.keys())
+    listed = "; ".join(f"host {host}: {fault}" for host, fault in sorted(faults.items()))
+    others = f"; no fault on {', '.join(good)}" if good else ""
     raise PlaceUnusable(
         path=str(out),
-        why=f"not every worker reaches log and output: {told}{seen}; mount both under the same "
+        why=f"not every worker reaches log and output: {listed}{others}; mount both under the same "
         "paths on every machine",
     )

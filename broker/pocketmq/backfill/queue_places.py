@@ -33,7 +33,7 @@ STEP_SIZE: Final = 256 * 1024 * 1024
 _ROOM: Final = 16 * 1024 * 1024
 """Bytes of single records that are read at once."""
 _WALKED: Final = 8192
-"""A step is walked if a wanted record begins each so many bytes: reading one costs as much."""
+"""If records are wanted at closer intervals in bytes, the log is walked: single reads cost more."""
 _QUEUE_OFFSET: Final = RECORD_HEAD.positions["queue_offset"]
 _STORE_TIME: Final = RECORD_HEAD.positions["store_timestamp"]
 _NUMBER_BYTES: Final = 8
@@ -151,9 +151,9 @@ def covered_upto(store: Path, files: Sequence[LogFile], *, is_open: bool) -> int
 
     is_open   whether a process on this machine has the store open
 
-    A store that was stopped in order is covered to its end. Of a store that is open, queues are
-    dispatched before the index, so the index's end is covered. After a kill nothing is, until the
-    next start has repaired the queues.
+    A store that was stopped in order is covered to its end. An open store is covered to the end of
+    its index, because queues are dispatched before the index. After a kill nothing is covered until
+    the next start has repaired the queues.
     """
     if not (store / ABORT_FILE).exists():
         return files[-1].end if files else 0

@@ -1,4 +1,4 @@
-"""Units of one queue file, found by bisection."""
+"""Finds the units of one queue file by physical offset, by bisection."""
 
 import os
 from bisect import bisect_left

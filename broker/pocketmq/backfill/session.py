@@ -107,9 +107,9 @@ def has_context(session: "SparkSession") -> bool:
 def equip(session: "SparkSession") -> None:
     """Makes a session's workers run this package, with this Python unless settings name another.
 
-    Spark's default on this machine is the first python3 on PATH, which may lack this environment's
-    packages. If the workers' Python cannot import this package, as on clusters, an archive of the
-    package is sent. The workers of Spark Connect have the Python and the packages of its server.
+    By default Spark's workers run the first python3 on PATH, which may lack this environment's
+    packages. If their Python cannot import this package, as on clusters, an archive of it is sent.
+    The workers of Spark Connect always have the Python and the packages of its server.
 
     Cost     a Python process; none for a session that was equipped before
     """

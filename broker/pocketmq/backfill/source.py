@@ -46,14 +46,15 @@ def _plan_units(request: Request, wanted: RowFilter) -> list[list[Any]]:
         and wanted.overlaps("queue_id", file.queue_id, file.queue_id)
         and wanted.overlaps("queue_offset", *file.numbers)
     ]
-    return _shared(files, request.workers)
+    return _divided(files, request.workers)
 
 
 def _plan_entries(request: Request, wanted: RowFilter) -> list[list[Any]]:
-    return _shared(find_index_files(request.store), request.workers)
+    return _divided(find_index_files(request.store), request.workers)
 
 
-def _shared(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
+def _divided(tasks: Sequence[Any], workers: int) -> list[list[Any]]:
+    """Divides tasks into partitions of about equal length, in order."""
     count = min(len(tasks), PARTITIONS_PER_WORKER * workers)
     borders = [len(tasks) * number // count for number in range(count + 1)] if count else [0]
     return [list(tasks[begin:end]) for begin, end in pairwise(borders)]
@@ -99,12 +100,12 @@ class StoreReader(DataSourceReader):
     """
 
     def __init__(self, request: Request, schema: StructType) -> None:
-        there = from_arrow_schema(pa.schema([*request.table.full_schema, (DAMAGE, pa.string())]))
+        known = from_arrow_schema(pa.schema([*request.table.full_schema, (DAMAGE, pa.string())]))
         for field in schema:
-            if field.name not in there.names or there[field.name].dataType != field.dataType:
+            if field.name not in known.names or known[field.name].dataType != field.dataType:
                 raise ValueError(
                     f"{request.kind} have no column {field.name} {field.dataType.simpleString()}; "
-                    f"there are {there.simpleString()}"
+                    f"there are {known.simpleString()}"
                 )
         self._request = request
         self._schema = schema
@@ -114,8 +115,8 @@ class StoreReader(DataSourceReader):
 
         Errors   WrongFileSize, StoreGap
         """
-        lots = PLANNERS[self._request.kind](self._request, self._request.wanted)
-        return [InputPartition(tasks) for tasks in lots]
+        planned = PLANNERS[self._request.kind](self._request, self._request.wanted)
+        return [InputPartition(tasks) for tasks in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yields the rows of a partition as `pyarrow.RecordBatch`es.
@@ -129,7 +130,7 @@ class StoreReader(DataSourceReader):
     ) -> Iterator[Any]:
         """Yields the rows of tasks that a filter selects as `pyarrow.RecordBatch`es.
 
-        read     reads a task; None: as the table is read
+        read     function that reads a task; None: the usual one of the table (READERS)
         Errors   Corruption, unless damage is reported as rows
         """
         shaped = _Shape(self._request, to_arrow_schema(self._schema, timezone="UTC"))
@@ -207,12 +208,12 @@ DERIVED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "offset": _same,
     "headers": _headers,
 }
-"""Functions that make columns with names of Kafka; other columns that are made are timestamps."""
+"""Functions that make the columns of Kafka's names; all other computed columns are timestamps."""
 
 
 # -- reading ---------------------------------------------------------------------------------------
 def bounded(heads: Heads, request: Request, wanted: RowFilter) -> Any:
-    """Returns what to take of records: those whose numbers are within the filter's bounds."""
+    """Returns an index of the records within the filter's bounds: a mask, or a slice of all."""
     kept = wanted.rows(request.table.numbers, heads.__getattribute__)
     return slice(None) if kept is None else kept
 

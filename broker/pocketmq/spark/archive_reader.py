@@ -4,8 +4,8 @@
     log          ├── what retention left ──┼── later messages ──┤
                                            └─ read from the log
 
-Files of the log that retention removes while a query runs are in the lake by then: what a task
-has not read of them, it reads there.
+Retention may remove files of the log while a query runs. These are in the lake by then, and a task
+reads the rest of their messages from there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ LOOKS: Final = 16
 
 
 class ArchiveReader(DataSourceReader):
-    """Plans and reads the messages of a lake, and those that only the log has."""
+    """Reads the messages of a lake, and those of the log that the lake does not have."""
 
     def __init__(self, target: str, request: Request, schema: StructType, *, has_log: bool) -> None:
         """Creates a reader.

@@ -1,4 +1,4 @@
-"""Reads queues of a broker by pulls, as columns."""
+"""Pulls queues of a broker, as buffers of records with columns of their heads."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from pocketmq.client import Client, PullPage
 
 PAGE_COUNT: Final = 1_024
-"""Most messages of a pull: the broker's limit."""
+"""Upper limit of messages of a pull, which is the broker's."""
 PAGE_SIZE: Final = 8 * 1024 * 1024
 RETRY_MS: Final = 30_000
-"""Upper limit of pauses between attempts of a call: a broker restarts meanwhile."""
+"""Upper limit of the pauses between attempts of a call, in total: a broker may restart."""
 SHORT: Final = (PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.NO_SUCH_QUEUE)
 
 
 class BrokerQueues:
     """The queues of a broker that a request selects.
 
-    The connection is made by the first call, and is not sent to workers: each makes its own.
+    The first call connects. The connection is not pickled: each worker opens its own.
     """
 
     __slots__ = ("_client", "_request")

@@ -1,7 +1,7 @@
 """The data source `pocketmq`: reads and streams stores and brokers, writes to brokers.
 
-A batch of directories is a snapshot: `load` finds the durable end of each store that a process is
-writing, and all actions on the DataFrame read up to it.
+A DataFrame of directories is a snapshot. `load` finds the durable end of each store that a process
+is writing, and every action on the DataFrame reads up to that end.
 """
 
 from collections.abc import MutableMapping
@@ -42,7 +42,7 @@ class PocketSource(StoreSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self._ends: dict[str, int] | None = None
-        """Physical offsets at which batches end, by directory; known after `schema`."""
+        """Physical end of the snapshot, by directory; set by `schema`."""
 
     def schema(self) -> StructType:
         """Returns the schema of the rows.

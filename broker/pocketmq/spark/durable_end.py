@@ -1,13 +1,13 @@
 """Finds the end up to which another process's store is durable.
 
     last writer             durable up to
-    PocketMQ                its flushed mark, also while it runs; of a broker whose messages wait
-                            for followers, the end that consumers were shown
+    PocketMQ                its flushed mark, also while it runs; if its messages wait for
+                            followers, the confirmed end, which consumers have seen
     RocketMQ, has stopped   the last record
     RocketMQ, runs          the first record with the checkpoint's store time of flushed records
 
-Records beyond that end may disappear in a power cut. A stream that had read them would report
-messages that never existed for the broker.
+Records after that end may disappear in a power cut. A stream that had read them would report
+messages that the broker never had.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile, end_before, find_log_files, records_end
 
 LOOKS: Final = 16
-"""Attempts at reading files that the store's process is replacing."""
+"""Upper limit of attempts at reading files that the store's process replaces meanwhile."""
 
 
 class DurableLog(NamedTuple):
@@ -68,8 +68,8 @@ def durable_log(store: Path) -> DurableLog:
 def snapshot_end(store: Path) -> int:
     """Returns the physical offset at which a batch of a store ends.
 
-    Returns  the durable end while a process on this machine has the store open; else the end that
-             consumers were shown if messages wait for followers, or OFFSET_MAX
+    Returns  the durable end while a process on this machine has the store open; else the confirmed
+             end if messages wait for followers; else OFFSET_MAX
     Cost     of a running RocketMQ, a walk over one or two files
     """
     if not held_by(store / LOCK_FILE):
@@ -78,7 +78,7 @@ def snapshot_end(store: Path) -> int:
         return mark.confirmed_upto if is_known else OFFSET_MAX
     try:
         log = durable_log(store)
-    except BrokerError:  # The read itself reports it.
+    except BrokerError:  # The later read raises the same error.
         return OFFSET_MAX
     if log.before_ms is None:
         return log.upto
@@ -87,7 +87,7 @@ def snapshot_end(store: Path) -> int:
 
 
 def _marks(store: Path) -> tuple[int | None, int]:
-    """Returns (end of what is flushed and shown, if it is known; last flushed store time)."""
+    """Returns (end of the flushed and confirmed records, None: unknown; flushed store time)."""
     for _ in range(LOOKS):
         values = read_checkpoint(Disk(), store)
         mark = _mark_of(store)

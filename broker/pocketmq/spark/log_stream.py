@@ -4,8 +4,8 @@
     ├────────────────────────┼───────────────────┼──── …  durable end ┤
     0                        physical offsets, in the checkpoint
 
-One physical offset covers all queues and topics, present and future ones, however many there are.
-`startingOffsets` by queue are stored with it as floors: the least queue offset of each queue.
+One physical offset is the position in all queues, also in those that are created later. If
+`startingOffsets` names queues, the checkpoint also has floors: each queue's least queue offset.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,9 +44,9 @@ from pocketmq.walk.log_walk import Hole, LogWalk
 from pocketmq.walk.reader import Chunk, LogReader
 
 PIECE_SIZE_MIN: Final = 16 * 1024 * 1024
-"""Least bytes of a partition, as each partition costs some 50 ms."""
+"""Lower limit of the bytes of a partition, as each partition costs some 50 ms."""
 WALK_MAX: Final = 1 << 30
-"""Most bytes of the log in a batch with an upper limit of messages."""
+"""Upper limit of the bytes of a batch that has an upper limit of messages."""
 PLACE: Final = "physical_offset"
 FLOORS: Final = "floors"
 
@@ -65,9 +65,9 @@ def end_of_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int 
         heads = chunk.heads
         counts = _counts(chunk, wanted, queues)
         late = _first_late(heads.store_timestamp_ms, log.before_ms)
-        fits = min(int(np.searchsorted(counts, left)) + 1, late)
-        if fits < len(heads):
-            return int(heads.physical_offset[fits])
+        fitting = min(int(np.searchsorted(counts, left)) + 1, late)
+        if fitting < len(heads):
+            return int(heads.physical_offset[fitting])
         end, left = chunk.end, left - int(counts[-1])
         if left <= 0 or (count_max is not None and end - begin >= WALK_MAX):
             return end
@@ -131,7 +131,7 @@ def stretches_between(
             continue
         points = cut_points((part, piece)) if part.end - part.begin > piece + piece // 2 else []
         ranges += [Range(file, *pair) for pair in pairwise([part.begin, *points, part.end])]
-    # All bytes below the durable end were once records: what cannot be read is damage.
+    # All bytes below the durable end were once records: unreadable bytes are damage.
     return [Stretch(part, 0, is_followed=True) for part in ranges]
 
 
@@ -165,7 +165,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Errors   MessagesLost
         """
         log, floors = durable_log(self._request.rows.store), _floors(start)
-        begin = self._sound(start[PLACE], log)
+        begin = self._begin_in(log, start[PLACE])
         if self._target is not None:
             log = log._replace(upto=min(log.upto, self._target))
         count_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -184,7 +184,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
-        """Limits the stream to what is durable now."""
+        """Limits the stream to the present durable end."""
         log = durable_log(self._request.rows.store)
         self._target = end_of_batch(log, log.begin, self._request.rows.wanted, None)
 
@@ -194,7 +194,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Errors   MessagesLost
         """
         rows, log = self._request.rows, durable_log(self._request.rows.store)
-        begin, floors = self._sound(start[PLACE], log), _floors(end)
+        begin, floors = self._begin_in(log, start[PLACE]), _floors(end)
         parts = stretches_between(
             log.files, begin, end[PLACE], workers=rows.workers, piece_size=rows.piece_size
         )
@@ -216,8 +216,11 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _wanted(self, floors: Mapping[QueueKey, int]) -> RowFilter:
         return replace(self._request.rows.wanted, floors=floors)
 
-    def _sound(self, begin: int, log: DurableLog) -> int:
-        """Returns where a batch begins: later than planned if retention removed messages."""
+    def _begin_in(self, log: DurableLog, begin: int) -> int:
+        """Returns where a batch begins: after `begin` if retention removed messages.
+
+        Errors   MessagesLost, unless the request tolerates it
+        """
         is_beyond = log.before_ms is None and begin > log.upto
         if log.begin <= begin and not is_beyond:
             return begin

@@ -56,7 +56,7 @@ def first_offsets(starting: str | Offsets, held: Held) -> dict[QueueKey, int]:
 
 
 def sound_begin(start: int | None, one: range) -> int:
-    """Returns the first offset to read of a queue; its oldest message if `start` is not there."""
+    """Returns the first offset to read; the queue's oldest message if `start` is outside of it."""
     return start if start is not None and one.start <= start <= one.stop else one.start
 
 

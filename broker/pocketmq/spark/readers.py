@@ -115,7 +115,7 @@ def _load(
 ) -> "DataFrame":
     register(session)
     options |= {"path": str(store), "table": kind}
-    if has_context(session):  # The server of Spark Connect, which has the store, plans by itself.
+    if has_context(session):  # The server of Spark Connect has the store, so it makes the plan.
         options |= {"workers": str(worker_count(session))}
         options = plan(options, spark_mapper(session))
     return session.read.format(PocketSource.name()).options(**options).load()

@@ -60,7 +60,7 @@ class BatchSender:
         self.count = 0
 
     def add(self, number: int, message: Message) -> None:
-        """Adds the message of a row, and sends what was added if it is enough.
+        """Adds the message of a row; sends all added messages once they fill a batch.
 
         Errors   RowRefused, ClientError
         """

@@ -15,7 +15,7 @@ PATHS: Final = "paths"
 """Option with a JSON list, which Spark makes of `load([…])`."""
 
 ARCHIVE: Final = "archive"
-"""Option with the target of `pocketmq archive run`, whose messages are read too."""
+"""Option with the lake of `pocketmq archive run` whose messages are added to the store's."""
 
 
 def archive_option(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:

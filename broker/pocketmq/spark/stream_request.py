@@ -6,7 +6,7 @@
     startingOffsets        earliest (default), latest, or JSON {"orders": {"0": 12, "1": -2}} with
                            -2 for earliest and -1 for latest
     startingTimestamp      begins with messages stored at this time or later
-    maxOffsetsPerTrigger   upper limit of the messages of a batch, before tags and sql select
+    maxOffsetsPerTrigger   upper limit of the messages of a batch, before `tags` or `sql` applies
     failOnDataLoss         true (default): fails if messages were removed before they were read
     tags, sql              an expression that the broker applies
 

@@ -71,22 +71,22 @@ def _refuse_misfit(
     from pocketmq.rebuild.staging import build_settings
 
     sizes = opened.sizes
-    again = f"pocketmq backfill run {store} --out {views}"
+    rebuild = f"pocketmq backfill run {store} --out {views}"
     _, settings = build_settings(views)
     known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
     if known != (settings.consume_queue_file_size_bytes, settings.geometry):
         text = "the views were built for other file sizes than the store has"
-        raise Failure(text, Exit.REFUSED, again)
+        raise Failure(text, Exit.REFUSED, rebuild)
     fit = compare_log(views, store, sizes.commit_log_file_size_bytes)
     if fit.objection:
-        raise Failure(f"the views do not fit this log: {fit.objection}", Exit.REFUSED, again)
+        raise Failure(f"the views do not fit this log: {fit.objection}", Exit.REFUSED, rebuild)
     if built["holes"] and not accept_damage:
         text = f"the views were built over {len(built['holes'])} damaged parts of the log"
         raise Failure(text, Exit.DAMAGED, "add --accept-damage to install them anyway")
     needed, free = allocated_bytes(views), opened.disk.space(store)[1]
     if needed > free:
         text = f"the copy needs {needed} bytes, {free} are free under {store}"
-        raise Failure(text, Exit.REFUSED, "free disk space there")
+        raise Failure(text, Exit.REFUSED, f"free disk space under {store}")
     return fit.is_certain
 
 
