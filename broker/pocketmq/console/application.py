@@ -1,4 +1,4 @@
-"""The console as an ASGI application: routes, login, and what an error of the broker becomes."""
+"""The console as an ASGI application: routes, login, and pages for errors of the broker."""
 
 from contextlib import suppress
 from hmac import compare_digest
@@ -22,7 +22,7 @@ from pocketmq.console.web import Console, FormTooLarge, Route, Visit
 COOKIE: Final = "pocketmq_console"
 LOGIN: Final = "/login"
 GRANTS_S: Final = 5.0
-"""Time for which a visitor's grants are used again."""
+"""Time for which a visitor's grants are cached."""
 STATUSES: Final = {
     "NOT_FOUND": HTTPStatus.NOT_FOUND,
     "PERMISSION_DENIED": HTTPStatus.FORBIDDEN,

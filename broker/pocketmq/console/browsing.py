@@ -33,7 +33,7 @@ def place_of(bounds: Mapping[int, int]) -> str:
 
 
 def bounds_of(text: str) -> dict[int, int]:
-    """Parses a place; parts that are none are left out."""
+    """Parses a place; illegal parts are left out."""
     bounds = {}
     for part in text.split(","):
         queue, _, bound = part.partition(":")

@@ -26,7 +26,7 @@ PAGE_SIZE: Final = 100
 MEASURED_MAX: Final = 1_000
 """Topics up to which the list has sizes and times, for which the broker reads the log."""
 PAUSE: Final = 20
-"""An answer is kept for this number of times that it took, so that it costs 5 % of a processor."""
+"""An answer is kept for this many times its own duration, so that it costs 5 % of a processor."""
 KEPT_MAX_S: Final = 30.0
 REST: Final = 2.0
 """Pause between two parts of counts, for each second that a part took."""
@@ -34,7 +34,7 @@ LIVE_PAUSE: Final = 200
 """The same for a page that loads itself, which costs less than 1 %."""
 LIVE_MAX_S: Final = 180.0
 TIMES: Final = 3
-"""Last questions of which the quickest tells the cost: others were slow by the machine's load."""
+"""Number of last questions; the quickest of them is the cost, as load slows down the others."""
 
 Row = TypeVar("Row")
 
@@ -109,7 +109,7 @@ class KeptAnswer:
     def is_fresh(self, *, is_live: bool) -> bool:
         """Returns whether no new question is needed, on a page that loads itself or another.
 
-        One question tells no cost: the first may be slow by what it finds for the first time.
+        A single question shows no cost: the first one may be slow, as nothing is cached yet.
         """
         pause, longest_s = (LIVE_PAUSE, LIVE_MAX_S) if is_live else (PAUSE, KEPT_MAX_S)
         cost_s = min(self.took_s) if len(self.took_s) > 1 else 0.0
@@ -118,7 +118,7 @@ class KeptAnswer:
         return self.answered_s > 0 and time.monotonic() - self.answered_s < fresh_s
 
     async def ask(self, question: Callable[[], Awaitable[Any]], keep_s: float) -> Any:
-        """Gets a new answer; one that takes long each time is kept for longer."""
+        """Gets a new answer; a slow one is kept for longer."""
         begun_s = time.monotonic()
         self.answer = await question()
         self.answered_s = time.monotonic()
@@ -140,7 +140,7 @@ def _asked(
 
 def _mark_retrieved(task: "asyncio.Task[Any]") -> None:
     if not task.cancelled():
-        task.exception()  # Without this asyncio logs an error of which no page waits any more.
+        task.exception()  # Otherwise asyncio logs the error of a question that no page awaits.
 
 
 def _fresh(page: Visit, name: str) -> KeptAnswer | None:
@@ -153,7 +153,7 @@ async def kept(
 ) -> Row:
     """Returns an answer that the visitor's pages share for a few seconds.
 
-    If the broker takes long, it is the last answer; only the first one is waited for.
+    If the broker is slow, returns the last answer; waits only if there is none.
     """
     fresh = _fresh(page, name)
     if fresh is None:
@@ -171,7 +171,7 @@ async def kept(
 async def soon(
     page: Visit, name: str, ask: Callable[[], Awaitable[Row]], keep_s: float = KEPT_S
 ) -> Row | None:
-    """Returns the same; if the broker takes long, an old answer or None.
+    """Returns an answer like `kept`; if the broker is slow, an old answer or None.
 
     Errors   those of the question, if it fails in time
     """
@@ -244,7 +244,7 @@ def _summed(rows: Sequence[TopicCounts]) -> AllCounts:
 async def all_counts(page: Visit) -> AllCounts | None:
     """Returns the counts of all topics; without sizes and times if there are many.
 
-    It is None as long as the broker gets the first ones.
+    Returns None while the broker computes the first counts.
     """
     admin, topics = page.client.admin, await all_topics(page)
 
@@ -266,7 +266,7 @@ async def all_counts(page: Visit) -> AllCounts | None:
 
 
 async def counted_topics(page: Visit) -> list[TopicState]:
-    """Returns all topics with counts, which are None as long as the broker gets the first ones."""
+    """Returns all topics with counts, which are None while the broker computes the first ones."""
     topics, found = await all_topics(page), await all_counts(page)
     counts = found.rows if found else {}
     return await worked(lambda: [one._replace(counts=counts.get(one.name)) for one in topics])
@@ -284,7 +284,7 @@ async def all_groups(page: Visit) -> list[GroupState]:
 async def counted_groups(page: Visit) -> list[GroupState]:
     """Returns all groups with lag and members.
 
-    They are None as long as the broker gets the first ones.
+    Both are None while the broker computes the first ones.
     """
     admin, groups = page.client.admin, await all_groups(page)
 

@@ -1,4 +1,4 @@
-"""Squares of a map of the log: one for each part, in the colour of its topic."""
+"""Lays out a map of the log: one square for each part, in the colour of its topic."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -22,8 +22,8 @@ class Square(NamedTuple):
     title: str
 
 
-class TopicKey(NamedTuple):
-    """A row of the key: a colour, its topic, and the bytes of its records."""
+class LegendRow(NamedTuple):
+    """A row of the map's legend: a colour, its topic, and the bytes of its records."""
 
     colour: str
     topic: str
@@ -37,14 +37,14 @@ def square_at(number: int, colour: str, title: str) -> Square:
 
 
 def colours_of(topics: Sequence[tuple[str, int]]) -> dict[str, str]:
-    """Returns topic -> colour of those that have their own; the largest topic is first."""
+    """Returns topic -> colour of the largest topics; `topics` are sorted, the largest first."""
     return {topic: f"t{at}" for at, (topic, _) in enumerate(topics[:COLOURS])}
 
 
-def keys_of(topics: Sequence[tuple[str, int]]) -> list[TopicKey]:
-    """Returns the key of a map; the topics after the first ones share a row."""
-    keys = [TopicKey(f"t{at}", *pair) for at, pair in enumerate(topics[:COLOURS])]
+def legend_of(topics: Sequence[tuple[str, int]]) -> list[LegendRow]:
+    """Returns the legend of a map; topics without a colour of their own share its last row."""
+    legend = [LegendRow(f"t{at}", *pair) for at, pair in enumerate(topics[:COLOURS])]
     if len(topics) > COLOURS:
         rest = sum(size for _, size in topics[COLOURS:])
-        keys.append(TopicKey(OTHER, f"{len(topics) - COLOURS} further topics", rest))
-    return keys
+        legend.append(LegendRow(OTHER, f"{len(topics) - COLOURS} further topics", rest))
+    return legend

@@ -1,8 +1,11 @@
-"""Refuses requests that a page of another site made, and adds the headers of all answers.
+"""Protects the console from pages of other sites, and adds security headers to all answers.
 
-A console without users trusts every caller that reaches it, as the broker behind it does. A page of
-the internet must not become such a caller: by a form (its origin differs, and it has no token), by
-a frame, or by a name that it lets point to this machine.
+A console without users trusts every caller that reaches it, as its broker does. Three attacks would
+let another site become such a caller, and each is refused:
+
+    cross-site request forgery   the form has another origin, and no token
+    framing                      the headers forbid frames
+    DNS rebinding                the Host header is neither an address nor localhost
 """
 
 from hmac import compare_digest
@@ -35,8 +38,9 @@ class Guarded:
     """An ASGI application behind this module's checks.
 
     is_private   whether others cannot read the connections, so that secrets may be sent on them
-    token        of a broker that passes connections on, and states of each whether it is private;
-                 connections then end after an answer, so that the broker routes the next request
+    token        secret of the broker's tunnel; "": browsers connect directly. The tunnel's header
+                 states whether a connection is private. Each connection then has one request, so
+                 that the broker routes the next one
     """
 
     def __init__(self, app: ASGIApp, *, is_private: bool = True, token: str = "") -> None:
@@ -68,7 +72,7 @@ class Guarded:
 
 
 def is_own_origin(headers: Headers) -> bool:
-    """Returns whether a page of this console made a request, as far as its browser states."""
+    """Returns whether a page of this console made a request, by the browser's headers."""
     site = headers.get("sec-fetch-site", "same-origin")
     origin = headers.get("origin")
     if site not in ("same-origin", "none"):
@@ -77,7 +81,7 @@ def is_own_origin(headers: Headers) -> bool:
 
 
 def is_sure_host(host: str) -> bool:
-    """Returns whether a Host header is an address or localhost, which no site can redirect."""
+    """Returns whether a Host header is an address or localhost: no DNS rebinding changes these."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     name = name.removeprefix("[").removesuffix("]").rstrip(".").lower()
     if name == LOCAL or name.endswith(f".{LOCAL}"):

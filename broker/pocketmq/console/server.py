@@ -61,7 +61,7 @@ def console_of(served: Served) -> Console:
     """Returns a console for a broker or a directory; no connection is made."""
 
     if served.browser is not None:
-        # The tools and what they need are several times the memory of the rest.
+        # The offline tools and their imports take several times the memory of the rest.
         from pocketmq.console.directory import DirectoryClient
         from pocketmq.console.pages.offline import OFFLINE_NAVIGATION, OFFLINE_ROUTES
 
@@ -121,7 +121,7 @@ def run(served: Served, listener: socket.socket, started: Callable[[str], None])
     """
     share_processor()
     gc.collect()
-    gc.freeze()  # What was imported stays, so that no collection looks at it.
+    gc.freeze()  # Imported objects live until the end: the garbage collector need not visit them.
     asyncio.run(_serve(served, listener, started))
 
 

@@ -1,7 +1,7 @@
 """Copies the store of a broker on this machine: `pocketmq store backup` in a process of its own.
 
-The process reads as little of the broker's processor time as possible: it has a low priority. The
-operator's setting names the directory, so that no visitor chooses where files are written.
+The process has a low priority, so that it takes little processor time from the broker. A setting
+names the directory, so that no visitor chooses where files are written.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class StoreCopy:
             await asyncio.wait([self._running])
 
     async def close(self) -> None:
-        """Ends a running copy; the next one goes on from it."""
+        """Ends a running copy; the next copy continues it."""
         if self.is_running and self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.terminate()

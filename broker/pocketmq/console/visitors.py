@@ -26,8 +26,8 @@ Source = TypeVar("Source")
 class Visitor(Generic[Source]):
     """A caller: the source of its data, and its memory between two requests.
 
-    number      random id of its cookie; "" before the first answer
-    token       proves that a form came from a page of this console
+    number      session id, which its cookie contains; "" before the first answer
+    token       proves that a page of this console made a form
     access_key  the user; "" for a caller without a session
     memory      values that pages keep, such as earlier rates
     """
@@ -58,7 +58,7 @@ class Visitors(Generic[Source]):
         """Sources of ended sessions, which the caller closes and removes."""
 
     def visitor(self, number: str) -> Visitor[Source]:
-        """Returns the visitor with a cookie's id; one without a session for an unknown id."""
+        """Returns the visitor of a session id; for an unknown id, one without a session."""
         now_s = self._clock()
         found = self._sessions.pop(number, None)
         if found is not None and now_s - found.seen_s < IDLE_S:

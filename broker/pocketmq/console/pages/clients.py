@@ -33,17 +33,17 @@ async def clients(page: Visit) -> Response:
 async def _members(page: Visit, group: GroupState) -> list[Member]:
     try:
         return await page.client.admin.list_members(group.name)
-    except ClientError:  # the group is gone, or not this visitor's
+    except ClientError:  # the group was deleted, or the visitor may not see it
         return []
 
 
 async def stack(page: Visit) -> Response:
     """Shows the stacks that a client reports."""
-    group, number = page.text("group"), page.text("id")
-    answer = await page.client.admin.print_client_stack(group, number)
+    group, client_id = page.text("group"), page.text("id")
+    answer = await page.client.admin.print_client_stack(group, client_id)
     return page.render(
-        "stack.html", answer=answer, group=group, number=number,
-        command=page.console.command("client", "stack", group, number),
+        "stack.html", answer=answer, group=group, number=client_id,
+        command=page.console.command("client", "stack", group, client_id),
     )  # fmt: skip
 
 

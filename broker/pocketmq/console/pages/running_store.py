@@ -8,7 +8,7 @@ from starlette.responses import Response
 from pocketmq.client import ClientError
 from pocketmq.console import texts
 from pocketmq.console.listing import cut, soon
-from pocketmq.console.log_squares import CELL, NONE, OTHER, ROW, colours_of, keys_of, square_at
+from pocketmq.console.log_squares import CELL, NONE, OTHER, ROW, colours_of, legend_of, square_at
 from pocketmq.console.web import Route, Visit
 from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.model.administration import StoreMap
@@ -89,7 +89,7 @@ async def _map_values(page: Visit) -> dict[str, Any]:
         squares.append(square_at(number, colours.get(name, OTHER if name else NONE), text))
     files = log_files(found)
     values |= {
-        "squares": squares, "keys": keys_of(topics), "files": cut(files[::-1], page),
+        "squares": squares, "keys": legend_of(topics), "files": cut(files[::-1], page),
         "edges": [squares[at] for at in _edges(found)],
         "times": [one.stored_ms for one in found.parts if one.stored_ms],
         "queue_bytes": found.queue_file_count * found.queue_file_size_bytes,

@@ -16,10 +16,10 @@ from pocketmq.console.log_squares import (
     NONE,
     OTHER,
     ROW,
+    LegendRow,
     Square,
-    TopicKey,
     colours_of,
-    keys_of,
+    legend_of,
     square_at,
 )
 from pocketmq.console.web import Route, Visit
@@ -105,9 +105,11 @@ def store_command(page: Visit, *words: str) -> str:
 
 def _check_values(page: Visit) -> dict[str, Any]:
     running: StoreCheck | None = page.visitor.memory.get("check")
-    check = replace(running) if running else None  # It goes on while the page is rendered.
+    check = (
+        replace(running) if running else None
+    )  # The verification continues while the page is rendered.
     squares: list[Square] = []
-    keys: list[TopicKey] = []
+    keys: list[LegendRow] = []
     if check is not None and check.log_map is not None and check.is_done:
         squares, keys = squares_of(check.log_map)
     found = check.found if check else None
@@ -145,7 +147,7 @@ def _run(browser: StoreBrowser, check: StoreCheck) -> None:
         check.failure = str(error)
 
 
-def squares_of(log: LogMap) -> tuple[list[Square], list[TopicKey]]:
+def squares_of(log: LogMap) -> tuple[list[Square], list[LegendRow]]:
     """Returns the squares of a map, and its key."""
     colours = colours_of(log.topics)
     squares = []
@@ -158,7 +160,7 @@ def squares_of(log: LogMap) -> tuple[list[Square], list[TopicKey]]:
         if hurt:
             colour, text = "t-bad", f"{text}; {hurt[0].reason}"
         squares.append(square_at(number, colour, text))
-    return squares, keys_of(log.topics)
+    return squares, legend_of(log.topics)
 
 
 def sentence_of(found: Verification) -> tuple[str, str]:

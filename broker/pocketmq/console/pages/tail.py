@@ -15,7 +15,7 @@ from pocketmq.console.web import Route, Visit
 LAST: Final = 20
 """Stored messages that a tail begins with."""
 EVENT_MAX: Final = 100
-"""Messages of one event; of more that arrived together the last are shown."""
+"""Upper limit of messages of one event; if more arrive together, only the last are shown."""
 TOPICS_MAX: Final = 500
 
 
@@ -45,7 +45,7 @@ async def events(page: Visit) -> Response:
 async def _events(page: Visit, query: TailQuery) -> AsyncIterator[str]:
     yield "retry: 3000\n\n"
     try:
-        # The stored messages end before new ones are waited for, so a quiet topic shows some.
+        # This shows stored messages first, so that a quiet topic is not an empty page.
         stored = page.client.tail_pages(query)
         async with aclosing(stored) as pages:
             async for messages in pages:
@@ -59,7 +59,7 @@ def _event(name: str, content: Any) -> str:
 
 
 def _rows(page: Visit, messages: list[StoredMessage]) -> dict[str, Any]:
-    """Returns rows of plain text; the script makes no elements of them."""
+    """Returns rows of plain text, which the script does not parse as HTML."""
     shown = messages[-EVENT_MAX:]
     rows = [
         {

@@ -76,7 +76,7 @@ async def _lags(page: Visit, name: str) -> list[Any]:
 
 
 async def _producers(page: Visit, name: str) -> list[TopicProducer] | None:
-    """Returns the producers of a topic; None: they are not known, or not for this visitor."""
+    """Returns the producers of a topic; None: unknown, or the visitor may not see them."""
     if page.console.directory:
         return None
     try:
@@ -170,7 +170,7 @@ def _until_text(queues: Iterable[PurgedQueue]) -> str:
 
 
 def _until(text: str) -> list[PurgedQueue]:
-    """Parses the ends of a plan's queues; what is none is left out."""
+    """Parses the ends of a plan's queues; illegal parts are left out."""
     rows = [part.partition(" ") for part in text.split(";")]
     return [
         PurgedQueue(topic, queue_id, 0, end)

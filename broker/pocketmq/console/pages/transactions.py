@@ -1,4 +1,4 @@
-"""Transactions: those that are undecided, and their end by an operator."""
+"""Transactions: lists undecided ones, which an operator commits, rolls back or reopens."""
 
 from typing import Final
 
@@ -31,22 +31,22 @@ async def transaction(page: Visit) -> Response:
 
 async def end(page: Visit) -> Response:
     """Commits a transaction, or rolls it back."""
-    number = page.text("id")
-    what = page.choice("what", DECISIONS)
-    state, _ = await page.client.admin.describe_transaction(number)
-    await page.client.end_transaction(state.group, number, DECISIONS[what])
+    transaction_id = page.text("id")
+    decision = page.choice("what", DECISIONS)
+    state, _ = await page.client.admin.describe_transaction(transaction_id)
+    await page.client.end_transaction(state.group, transaction_id, DECISIONS[decision])
     forget(page)
-    text = "Committed: it is delivered." if what == "commit" else "Rolled back: it is dropped."
-    page.note(text, page.console.command("txn", what, number))
+    text = "Committed: it is delivered." if decision == "commit" else "Rolled back: it is dropped."
+    page.note(text, page.console.command("txn", decision, transaction_id))
     return page.redirect("/transactions")
 
 
 async def resume(page: Visit) -> Response:
-    """Reopens a transaction that expired."""
-    number = page.text("id")
-    again = await page.client.admin.resume_transaction(number)
-    page.note("The transaction is open again.", page.console.command("txn", "resume", number))
-    return page.redirect("/transactions/one", id=again)
+    """Reopens a transaction that expired, under a new id."""
+    expired_id = page.text("id")
+    new_id = await page.client.admin.resume_transaction(expired_id)
+    page.note("The transaction is open again.", page.console.command("txn", "resume", expired_id))
+    return page.redirect("/transactions/one", id=new_id)
 
 
 ROUTES: Final = [
