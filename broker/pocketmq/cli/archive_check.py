@@ -1,4 +1,4 @@
-"""Checks that a lake is of the broker beside which `pocketmq msg` reads it."""
+"""Checks that a lake belongs to the broker whose messages `pocketmq msg` reads."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pocketmq.tools.lake.catalog import Manifest, QueueMark
 
 QUEUES_MAX: Final = 16
-"""Queues of a topic that are looked into before the check is given up."""
+"""Upper limit of the queues of a topic that the check reads."""
 
 
 def check_lake(
@@ -21,7 +21,7 @@ def check_lake(
 ) -> None:
     """Compares a message of a topic that broker and lake must share.
 
-    Effects  prints a note if there is none: retention removed them, or the topic was made again
+    Effects  prints a note if none is shared: retention removed them, or the topic was created again
     Errors   Failure: the lake is another broker's; NotAStore, Corruption, OSError
     Cost     a pull, and one row of the lake
     """
@@ -31,7 +31,7 @@ def check_lake(
     for queue_id, mark in marks[:QUEUES_MAX]:
         for found in _shared(broker, topic, queue_id, mark):
             place = found.physical_offset
-            if place > mark.physical_offset:  # The topic was deleted and made again.
+            if place > mark.physical_offset:  # The topic was deleted and created again.
                 continue
             fields = message_fields(found)
             own = KnownMessage(*(fields[name] for name in KnownMessage._fields))

@@ -27,7 +27,7 @@ archive_option = click.option(
 
 
 class ArchivedMessages:
-    """The messages that a lake has at one moment."""
+    """The messages of one version of a lake's manifest."""
 
     __slots__ = ("_manifest", "_objects", "last")
 
@@ -168,7 +168,8 @@ class KeyMatches:
     def and_archived(self, target: str) -> Iterator[Document]:
         """Yields messages of the broker and of a lake, each once, newest first.
 
-        The broker is asked before the manifest is read: what retention removes is in the manifest.
+        The broker is asked before the manifest is read. So a message that retention removes between
+        the two is in the manifest.
         """
         _, key, _, begin_ms, end_ms, _ = query = self._query
         stored, topic = [document for page in self for document in page], query.topic

@@ -37,11 +37,11 @@ INSTALL: Final = "pip install '/path/to/pocketmq[console]'"
 )  # fmt: skip
 @click.option(
     "--insecure", is_flag=True,
-    help="Listen beyond loopback without TLS: others can read secrets on their way.",
+    help="Listen beyond loopback without TLS; secrets can be read on the network.",
 )  # fmt: skip
 @click.option(
     "--changes-need-login", "needs_login", is_flag=True,
-    help="Show pages without a login, but change nothing.",
+    help="Show pages to everyone, but accept changes only after a login.",
 )  # fmt: skip
 @connection_options
 def console(
@@ -50,12 +50,12 @@ def console(
     """Serve pages that show and change a broker, or that show DIR, until SIGTERM or Ctrl-C.
 
     Users log in with their access key and secret, and may do what the broker grants them. A broker
-    that checks no users needs no login. The keys of the options below are not used.
+    that checks no users needs no login. The console ignores --access-key and --secret-key.
 
-    The pages of DIR read the files of a store that no broker has open, or one that is in use. They
-    change nothing but by a repair that was confirmed. Their address has a token.
+    The pages of DIR show the files of a store, stopped or in use. Only a repair that the user
+    confirms changes files. The printed URL contains the token that opens the pages.
 
-    Once it serves, it prints one line of JSON with its address to standard output.
+    When it is ready, it prints one line of JSON with its address to standard output.
     """
     target = target_of(click.get_current_context(), {name: given.pop(name) for name in NAMES})
     try:
@@ -76,7 +76,10 @@ def console(
 
 
 def _listener(address: str, insecure: bool) -> "socket":
-    """Returns a listening socket; raises Failure or UsageError for an address that cannot be."""
+    """Returns a listening socket.
+
+    Errors   Failure, UsageError: the address is illegal, insecure or in use
+    """
     from pocketmq.console import server
 
     try:

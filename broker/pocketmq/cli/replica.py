@@ -16,7 +16,9 @@ COLUMNS: Final = columns(
 )  # fmt: skip
 LISTED: Final = "pocketmq store diverged DIR --read-only lists them"
 force_option: Final = click.option(
-    "--force", is_flag=True, help="Do it although records or a leader may be left behind."
+    "--force",
+    is_flag=True,
+    help="Proceed although the leader is connected, or only this broker has some records.",
 )
 
 
@@ -26,7 +28,7 @@ force_option: Final = click.option(
         "pocketmq replica status",
         "pocketmq replica demote --leader 10.0.0.2:8081 --yes     on the leader, then",
         "pocketmq replica promote --yes                           on its follower",
-        "pocketmq replica resync --yes                            on a follower that is refused",
+        "pocketmq replica resync --yes       on a follower that its leader refuses",
     ),
 )
 def replica() -> None:
@@ -93,8 +95,8 @@ def readable(found: ReplicationStatus) -> Document:
 def promote(broker: BrokerConnection, out: Output, force: bool, yes: bool) -> None:
     """Make a follower the leader of a new epoch; without --yes only show what would happen.
 
-    The old leader must be gone or demoted: what it acknowledged and the follower does not have is
-    lost. It is fenced as soon as it can be reached.
+    The old leader must be stopped or demoted. Messages that it acknowledged and the follower does
+    not have are lost. It is fenced as soon as it can be reached.
     """
     found = broker.ask(broker.admin.replication.status())
     if not yes and found.role != LEADER:
@@ -146,7 +148,7 @@ def add(
 ) -> None:
     """Make the broker at HOST:PORT a follower of this one; without --yes only show it.
 
-    Its store should be empty: what this broker does not have is set aside there.
+    Its store should be empty: records that this broker does not have are set aside there.
     """
     leader = leader or broker.endpoint
     with broker.beside(follower) as other:
@@ -164,7 +166,7 @@ def add(
 def remove(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
     """Forget a follower by its id, peer or host, so that no log is kept for it.
 
-    One that connects again is known again.
+    A follower that connects again is listed again.
     """
     if not yes:
         raise only_planned(f"follower {name} would be forgotten")
@@ -172,18 +174,18 @@ def remove(broker: BrokerConnection, out: Output, name: str, yes: bool) -> None:
     talk(f"{name} is forgotten")
 
 
-@replica.asks("Let a follower copy everything again.", "pocketmq replica resync --yes")
+@replica.asks("Make a follower copy its leader's log again.", "pocketmq replica resync --yes")
 @yes_option
 def resync(broker: BrokerConnection, out: Output, yes: bool) -> None:
-    """Let a follower copy its leader's log anew; without --yes only show what would happen.
+    """Make a follower copy its leader's log from the begin; without --yes only show the plan.
 
-    Its own log is set aside in pocketmq/diverged of its store, which therefore grows by its size.
-    Delete it there once pocketmq store diverged lists no message that is missed.
+    Its own log is set aside in pocketmq/diverged of its store, so the store grows by that size.
+    Check it with pocketmq store diverged, then delete it.
     """
     found = broker.ask(broker.admin.replication.status())
     if not yes and found.role == FOLLOWER:
         out.show(readable(found))
         what = f"{amount(found.appended_offset)} of log would be set aside"
-        raise only_planned(f"{what}, and copied anew from {found.leader}")
+        raise only_planned(f"{what}, and copied again from {found.leader}")
     broker.ask(broker.admin.replication.resync())
-    talk("the follower copies its leader's log anew; pocketmq replica status shows its lag")
+    talk("the follower copies its leader's log again; pocketmq replica status shows its lag")

@@ -1,4 +1,4 @@
-"""Reads and writes up to where archives contain a store's log; see format/archived.py."""
+"""Reads and writes the file that records how much of a log is archived (format/archived.py)."""
 
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,7 @@ def archives_of(disk: Disk, store: Path) -> tuple[ArchivedUpto, ...]:
 
 
 def read_archived(disk: Disk, store: Path) -> ArchivedUpto:
-    """Returns the archive that has the least of a store's log; without a file nothing is archived.
+    """Returns the archive that has the least of a store's log; NOTHING_ARCHIVED without a file.
 
     Errors   TableUnreadable
     """

@@ -1,11 +1,11 @@
-"""The file that says up to where archives contain the log: `pocketmq/archived.json`.
+"""The file that records how much of the log each archive has: `pocketmq/archived.json`.
 
     {"upto": 948185, "target": "s3://bucket/lake", "timeMs": 1795228200000,
      "archives": [["/mnt/archive", 950000, 1795228201000], ["s3://bucket/lake", 948185, …]]}
 
-`pocketmq archive` writes it in a store's directory, and the broker when an archive run reports it.
-An archive without a report for ALIVE_MS, while another one reports, is given up. Versions before
-`archives` existed know one archive only.
+`pocketmq archive` writes it to a store's directory, or reports to the broker, which writes it.
+An archive that does not report for ALIVE_MS, while another one does, is removed from the file.
+Earlier versions wrote no `archives`, and supported only one archive.
 Source: none.
 """
 
@@ -24,7 +24,7 @@ class ArchivedUpto(NamedTuple):
     """An archive of a log.
 
     upto      physical offset below which it has all messages
-    target    its place, without credentials
+    target    its path or URL, without credentials
     time_ms   wall time of its last report
     """
 
@@ -37,14 +37,14 @@ NOTHING_ARCHIVED = ArchivedUpto(0, "", 0)
 
 
 def least_of(archives: Sequence[ArchivedUpto]) -> ArchivedUpto:
-    """Returns the archive that has the least of the log; without archives nothing is archived."""
+    """Returns the archive with the lowest `upto`; NOTHING_ARCHIVED if there is none."""
     return min(archives, default=NOTHING_ARCHIVED)
 
 
 def with_report(archives: Sequence[ArchivedUpto], report: ArchivedUpto) -> tuple[ArchivedUpto, ...]:
-    """Returns the archives that are alive after a report, by target.
+    """Returns the archives that still report, after a report is applied, sorted by target.
 
-    An archive does not go back: of two reports the further one counts.
+    The `upto` of an archive never falls: of two reports the higher one counts.
     """
     known = {one.target: one for one in archives}
     before = known.get(report.target, report)

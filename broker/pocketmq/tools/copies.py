@@ -219,7 +219,7 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("pocketmq/removed.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     # The first start of the copy lowers a floor that is above the copied end of its queue.
     ("pocketmq/floors.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
-    # A restored log goes on at offsets that an archive has had of the lost one.
+    # A restored log continues at offsets that the archive may have from the lost log.
     ("pocketmq/archived.json*", (Turn.NEVER, Turn.NEVER, Turn.NEVER)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),

@@ -46,7 +46,7 @@ class StoreBrowser:
         return self._disk
 
     def forget(self) -> None:
-        """Drops what is cached, as the store was changed."""
+        """Clears the cache after the store was changed."""
         self._ranges = (0.0, {})
 
     def files(self) -> list[LogFile]:

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from pocketmq.tools.archive.shipping import Shipped, Shipper
 
 RETRY_S_MAX: Final = 30.0
-"""Longest pause before a target that fails is tried again."""
+"""Upper limit of the pause before a failed target is tried again."""
 PRUNE_EVERY_MS: Final = 600_000
 FIRST_PART: Final = 0.5
-"""Pause before the second round, as a part of --every: how long rounds take is not known yet."""
+"""Pause before the second round, as a part of --every; later pauses depend on the rounds."""
 
 
 @click.group(
@@ -58,14 +58,14 @@ FIRST_PART: Final = 0.5
     ),
 )
 def archive() -> None:
-    """Keep what a store has: whole, each second, or its messages as Parquet files.
+    """Archive a store for recovery, or its messages as Parquet files for other programs.
 
-    `ship` ships log and tables to an archive each second, so that losing the store's machine costs
-    one second; `pocketmq store restore` makes a store of it, as it was at any archived moment.
-    `run` adds new messages to a lake: Parquet files by date and topic, for other programs.
+    `ship` copies new parts of log and tables to an archive each second. If the store's machine is
+    lost, `pocketmq store restore` makes a store of the archive, as it was at any archived moment.
+    `run` adds new messages to a lake: Parquet files by date and topic.
 
-    A target is a directory, or a URL: s3://, gs://, abfs://, hdfs:// (these need pyarrow, and take
-    their credentials from the environment).
+    A target is a directory or a URL: s3://, gs://, abfs://, hdfs://. URLs need pyarrow; credentials
+    are taken from the environment.
     """
 
 
@@ -85,9 +85,9 @@ archive.add_command(ls)
 @click.argument("target", metavar="TARGET")
 @click.option(
     "--every", "every_s", type=PAUSE, default="1s", show_default=True,
-    help="Time within which changes are archived.",
+    help="Upper limit of the time until a change is archived.",
 )  # fmt: skip
-@click.option("--once", is_flag=True, help="Ship what is new, and end.")
+@click.option("--once", is_flag=True, help="Ship new bytes once, then exit.")
 @click.option(
     "--keep", "keep_ms", type=DURATION, metavar="DURATION",
     help="Remove moments older than this, and the log before them [default: keep all].",
@@ -100,11 +100,12 @@ def ship(
 ) -> None:  # fmt: skip
     """Ship the log and the tables of a store, running or stopped, until Ctrl-C or SIGTERM.
 
-    Of a running store the log up to its flushed offset is shipped; queues and index are rebuilt
-    when a restored store is opened. The store is not locked, and nothing of it is changed but
-    `pocketmq/archived.json`, which tells retention what is archived. Users and TLS keys
-    are not shipped. While the target fails, it is tried again; nothing is lost meanwhile unless
-    retention removes log files, which is reported.
+    The log of a running store is shipped up to its flushed offset. Queues and index are not: they
+    are rebuilt when a restored store is opened. Users and TLS keys are not shipped either.
+
+    The store is not locked. Only `pocketmq/archived.json` is written to it, so that retention can
+    keep files that are not archived. A failed target is tried again. Messages are missing in the
+    archive only if retention removes their files meanwhile; this is reported.
     """
     from pocketmq.tools.archive.reporting import ArchiveReports
     from pocketmq.tools.archive.shipping import Shipper
@@ -167,7 +168,7 @@ def _go_on(
 def _report(shipped: "Shipped") -> None:
     if shipped.gap:
         lost = f"retention removed {amount(shipped.gap)} before they were shipped"
-        talk(f"Note: {lost}; moments from now on begin behind them")
+        talk(f"Note: {lost}; later moments begin after them")
     if shipped.damage:
         talk(f"Damage: {shipped.damage}")
 

@@ -51,6 +51,6 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
 
 
 def talk_unreported(failure: str) -> None:
-    """Prints why retention does not know how far an archive is; "" if it knows."""
+    """Prints why a report to retention failed; "": it did not."""
     if failure:
-        talk(f"Note: retention does not learn what is archived: {failure}")
+        talk(f"Note: the report to retention failed: {failure}")

@@ -40,6 +40,6 @@ def of_broker(
         if found.upto >= 0:
             try:
                 broker.ask(broker.admin.report_archive(found.upto, known_as(lake.target)))
-            except ClientError as error:  # The messages are archived all the same.
+            except ClientError as error:  # The messages are archived even if the report fails.
                 talk_unreported(error.message)
         return found

@@ -17,13 +17,13 @@ from pocketmq.tools.lake.drafts import Records
 from pocketmq.tools.selection import Selection
 
 PAGE_COUNT: Final = 1_024
-"""Most messages of a pull: the broker's limit."""
+"""Upper limit of messages of a pull, which is the broker's."""
 PAGE_SIZE: Final = 8 * 1024 * 1024
 SHORT: Final = (PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.NO_SUCH_QUEUE)
 
 
 class LakeQueues:
-    """The queues of a broker that a run archives, and what of them is new."""
+    """The queues of a broker that a run archives, and their new messages."""
 
     __slots__ = ("_broker", "_until_ms", "_wanted", "lost")
 
@@ -102,7 +102,7 @@ def archive_queues(
     Errors    Failure: the lake is another broker's; ClientError; OSError; DiskFull
     """
     status = broker.ask(broker.admin.store_status())
-    # All messages below are in the queues that are listed from now on.
+    # The queues listed after this contain all messages below `upto`.
     upto = min(status.flushed_offset, status.dispatched_offset)
     queues, marks = LakeQueues(broker, patterns, until_ms), lake.manifest.marks
     done = advance(max(upto - marks.begin(patterns), 0))

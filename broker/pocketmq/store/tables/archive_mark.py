@@ -15,14 +15,14 @@ from pocketmq.model.step import Clock
 class ArchiveMark:
     """Reads and writes the file in a thread; the file is the only copy.
 
-    A process beside the broker may write it: a read that finds it changed tells followers.
+    Another process may write it too, so a read that finds a change passes it on to followers.
     """
 
-    __slots__ = ("_clock", "_directory", "_disk", "_pool", "_told")
+    __slots__ = ("_clock", "_directory", "_disk", "_last", "_pool")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._disk, self._directory, self._clock, self._pool = disk, directory, clock, pool
-        self._told = NOTHING_ARCHIVED
+        self._last = NOTHING_ARCHIVED
         assert directory.name, "a store has a directory"
 
     async def read(self) -> ArchivedUpto:
@@ -33,7 +33,7 @@ class ArchiveMark:
         return await self._call(self._read)
 
     async def report(self, upto: int, target: str) -> ArchivedUpto:
-        """Records a report of an archive; returns the one that has the least, durable.
+        """Records an archive's report, durably; returns the archive that has the least of the log.
 
         upto     physical offset below which the archive has all messages
         Errors   TableUnreadable, DiskFull
@@ -44,8 +44,8 @@ class ArchiveMark:
 
     def _read(self) -> ArchivedUpto:
         found = read_archived(self._disk, self._directory)
-        if found != self._told:
-            self._told = found
+        if found != self._last:
+            self._last = found
             self._disk.tables.told(self._directory / OWN_DIRECTORY / ARCHIVED_FILE, None)
         return found
 

@@ -12,11 +12,11 @@ from pocketmq.tools.archive.catalog import LogPart, parts_of
 from pocketmq.tools.archive.objects import PIECE_SIZE, Objects
 
 SMALL_MAX: Final = 100
-"""Small parts at a log's end, beyond which they are replaced by one part."""
+"""Upper limit of small parts at a log's end; more are replaced by one part."""
 SMALL_SIZE: Final = 8 * 1024 * 1024
-"""Bytes from which on a part is no small one."""
+"""Smaller parts, in bytes, count as small."""
 TAIL_SIZE: Final = 4096
-"""Bytes before the end of what is archived that each round compares with the log."""
+"""Number of the last archived bytes that each round compares with the log."""
 
 
 class FileRemoved(Exception):
@@ -72,10 +72,10 @@ class AppendOnly:
         return max(self._parts, key=lambda part: part.end, default=None)
 
     def differs(self, files: list[LogFile], end: int, kept: int) -> str:
-        """Returns why a log is not the archived one; "" if it may go on here.
+        """Returns why a log is not the archived one; "": it is, and may be shipped.
 
-        A restored store has what its moment has. Parts that were written after it are removed, if
-        they are not the log's.
+        Effects  removes parts written after the last moment if the log has other bytes: the store
+                 was restored from that moment
 
         end      the log's durable end
         kept     end of the log in the last moment; -1: there is no moment
@@ -122,9 +122,9 @@ class AppendOnly:
         return digest.hexdigest()
 
     def ship(self, files: list[LogFile], upto: int, advance: Advance) -> int:
-        """Ships the bytes below `upto` that are not archived; returns how many are gone.
+        """Ships the bytes below `upto` that are not archived; returns how many retention removed.
 
-        Errors   NotAStore: the log was cut below what is archived, as a follower's may be
+        Errors   NotAStore: the log was cut below the archived end, as a follower's may be
         """
         self._check_tail(files)
         gap = 0

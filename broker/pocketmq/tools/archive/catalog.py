@@ -43,7 +43,7 @@ class LogPart(NamedTuple):
 
 
 def parts_of(names: Iterable[str]) -> list[LogPart]:
-    """Returns the parts with these names; other names are passed over."""
+    """Returns the parts with these names; other names are ignored."""
     found = (_PART.fullmatch(name) for name in names)
     return sorted(LogPart(int(one[1]), int(one[2]), one[3]) for one in found if one is not None)
 

@@ -1,7 +1,7 @@
 """Objects of an archive: files of a directory, or objects of S3, GCS, HDFS and others.
 
-An object is written whole: after a kill, its name shows the whole object or none. Where the store
-itself does not promise that, an object is written under another name and renamed.
+Writing an object is atomic: after a kill, it exists as a whole or not at all. If the file system
+does not guarantee that, the object is written under another name and renamed.
 """
 
 import os
@@ -15,14 +15,14 @@ from pocketmq.files.disk import Disk
 from pocketmq.files.disk_errors import FullDisk
 
 PIECE_SIZE: Final = 4 * 1024 * 1024
-"""Bytes of an object that are in memory at a time."""
+"""Bytes of an object that are in memory at once."""
 URL_MARK: Final = "://"
 S3_URL: Final = "s3://"
 ONE_REQUEST: Final = "allow_delayed_open"
-"""Option of pyarrow by which a small object takes one request, not the three of a multipart one."""
+"""Option of pyarrow: a small object takes one request, not the three of a multipart upload."""
 _DRAFT: Final = ".draft"
 _WHOLE: Final = frozenset({"s3", "gcs", "abfs"})
-"""Kinds of pyarrow's file systems whose objects appear whole."""
+"""Types of pyarrow's file systems that write objects atomically."""
 
 
 class Objects(ABC):
@@ -37,7 +37,7 @@ class Objects(ABC):
         self.target = target
         """The path or URL, without user, password and options."""
         self.directory = directory
-        """The directory, if the objects are its files; None: they are elsewhere."""
+        """The directory whose files are the objects; None: they are behind a URL."""
 
     @abstractmethod
     def put(self, name: str, pieces: Iterable[bytes]) -> None:
@@ -68,7 +68,7 @@ class Objects(ABC):
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Removes an object, or all objects below a name; none is no error."""
+        """Removes an object, or all objects below a name; a missing object is no error."""
 
 
 def _pieces_of(path: Path) -> Iterator[bytes]:
@@ -182,7 +182,7 @@ class _Remote(Objects):
             with system.open_output_stream(draft, compression=None) as sink:
                 for piece in pieces:
                     sink.write(piece)
-        except BaseException:  # What was written so far has become an object.
+        except BaseException:  # Closing the stream made an object of the bytes written so far.
             self._remove(draft)
             raise
         if not is_whole:

@@ -13,7 +13,7 @@ PAUSE_PART: Final = 0.05
 
 
 class Pace:
-    """Begins rounds early enough: a change is archived within `every_s`, as long as rounds allow.
+    """Begins rounds early enough to archive a change within `every_s`, unless rounds are slower.
 
     A round reads the end of the log first. So a change right after that is archived at the end of
     the next round, and what counts is the time from one begin to the next end.

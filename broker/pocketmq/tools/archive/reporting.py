@@ -1,4 +1,4 @@
-"""Tells a store's retention what an archive has; see format/archived.py."""
+"""Reports to a store's retention how much an archive has (format/archived.py)."""
 
 from pathlib import Path
 from typing import Final
@@ -19,9 +19,9 @@ def known_as(target: str) -> str:
 
 
 class ArchiveReports:
-    """Records in a store's directory how far an archive is; `failure` is why it could not.
+    """Records in a store's directory how much an archive has; `failure` is the last error.
 
-    A directory that only RocketMQ has used is left as it is: its retention would not look.
+    A directory that only RocketMQ has used is not changed: RocketMQ would not read the file.
     """
 
     __slots__ = ("_directory", "_disk", "_step", "_target", "_upto", "failure")

@@ -34,7 +34,7 @@ def restore_moment(
     After an error the target is unchanged, as after one of `restore`.
 
     Errors   NotAStore: the target is not empty
-             Corruption: an object is missing, or has other bytes than its name tells
+             Corruption: an object is missing, or its bytes do not match the digest in its name
              StoreLocked, DiskFull, AllocationFailed, FsyncFailed; OSError: the archive fails
     Cost     about 200 MB/s from a local directory
     """

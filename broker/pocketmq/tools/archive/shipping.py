@@ -1,10 +1,10 @@
-"""Ships what is new in a store, running or stopped, to an archive.
+"""Ships the changes of a store, running or stopped, to an archive.
 
     tables that hold offsets ─► timer log ─► log up to its durable offset ─► other tables ─► moment
 
 The order is that of a backup (tools/copies.py), so every moment can be restored. The store is
-neither written to nor locked. Each round ships the new bytes of the logs as one part; small parts
-are replaced by a large one from time to time, and those of a full file by one part of that file.
+neither written to nor locked. Each round ships the new bytes of a log as one part. Several small
+parts are later replaced by a large one, and all parts of a full log file by a single part.
 """
 
 from collections.abc import Callable
@@ -101,15 +101,16 @@ class Shipper:
             end = timer_end_now(disk, store, timer)
             why = self._timer.differs(timer, end, moment.timer_upto).replace("log", "timer log")
         if why:
-            why = f"{why}; it is another store's archive, or this store is not of its last moment"
+            other = "this store was restored from an earlier moment"
+            why = f"{why}; it is another store's archive, or {other}"
             raise NotAStore(path=self._objects.target, why=why)
 
     def round(self, advance: Advance = no_advance) -> Shipped:
-        """Ships what is new.
+        """Ships all bytes that are new since the last round.
 
-        Errors   OSError: the target fails; the next round ships what is missing
+        Errors   OSError: the target fails; the next round ships the missing bytes
                  StrayFile, WrongFileSize, StoreGap, StoreTooNew
-        Cost     nothing but reads of a few small files if nothing has changed
+        Cost     if nothing has changed, only reads of a few small files
         """
         # A clock that was set back does not make this moment an earlier one.
         now = max(self._now_ms(), self._time_ms + 1)
@@ -120,24 +121,24 @@ class Shipper:
         end = durable_end(self._disk, self._directory, log, max(before, 0))
         try:
             gap = self._log.ship(log, end, advance)
-        except FileRemoved:  # The next round begins behind it.
+        except FileRemoved:  # The next round begins after the removed file.
             return Shipped(max(self._log.upto, 0), 0, is_new=False)
         assert max(self._log.upto, 0) >= end
         files += self._files.of(Turn.LATE, now)
         files += self._files.of_queues(now, end, self._log_file_bytes)
         begin = log[0].base if log else end
         moment = Moment(now, begin, end, *timer, shape=self._shape, files=files)
-        said = (begin, end, timer, sorted(files), hour_of(now))
-        is_new = said != self._last
+        content = (begin, end, timer, sorted(files), hour_of(now))
+        is_new = content != self._last
         if is_new:
             self._objects.put(moment.name, [moment.encode()])
-            self._last, self._time_ms = said, now
+            self._last, self._time_ms = content, now
         damage = damage_between(log, max(before, 0), end)
         size = max(end - max(before, begin), 0)
         return Shipped(max(self._log.upto, begin), size, is_new, gap, damage)
 
     def prune(self, keep_ms: int) -> None:
-        """Removes moments older than `keep_ms`, by whole hours, and what only they need."""
+        """Removes whole hours of moments older than `keep_ms`, and the bytes only they need."""
         oldest = hour_of(self._now_ms() - keep_ms)
         hours = self._objects.names(MOMENTS)
         for hour in hours[:-1]:

@@ -25,9 +25,9 @@ from pocketmq.tools.backup import TABLE_TRIES
 from pocketmq.tools.copies import RUNNING, Turn, turn_of
 
 SETTLED_NS: Final = 1_000_000_000
-"""Age of a change from which on a later change shows in the modification time."""
+"""Age of a file's modification time from which on it differs after the next change."""
 QUEUES_EVERY_MS: Final = 60_000
-"""How often facts are collected that only queues show: deleted topics, empty queues."""
+"""Interval at which deleted topics and empty queues, which only queue files show, are collected."""
 _TABLES: Final = (".json", BACKUP_SUFFIX)
 
 

@@ -22,7 +22,7 @@ def decode_summed(content: bytes, form: str) -> dict[str, Any]:
     """
     document = read_object(content)
     if document.pop("sha256", None) != _sum(document):
-        raise ValueError("its sha256 is another")
+        raise ValueError("its sha256 does not match")
     if (found := document.pop("format", None)) != form:
         raise ValueError(f"its format is {found!r}, not {form!r}")
     return document

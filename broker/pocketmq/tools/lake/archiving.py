@@ -1,8 +1,8 @@
 """Archives new messages of a log or of queues, in commits of about `STEP_SIZE` bytes.
 
 A record is new if its physical offset is greater than that of the last archived record of its
-queue. So a log and the queues of its broker can be archived in turn, and queue offsets that began
-again, as those of a topic of RocketMQ that was created again, do no harm.
+queue. So runs may alternate between a log and its broker's queues. Queue offsets that begin again
+at 0, because RocketMQ's topic was deleted and created again, do no harm.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from pocketmq.tools.lake.ownership import check_own
 from pocketmq.tools.selection import TIME_MAX, LogSearch, Selection
 
 STEP_SIZE: Final = 2 * 1024 * 1024 * 1024
-"""Bytes of records after which a run commits: a kill costs at most their work."""
+"""Bytes of records after which a run commits; a killed run repeats at most these."""
 
 
 class Archived(NamedTuple):
@@ -73,7 +73,7 @@ class Archiver:
         self, lake: Lake, *, committed: Callable[[Manifest], None] = lambda manifest: None,
         step_size: int = STEP_SIZE, file_size: int = FILE_SIZE,
     ) -> None:  # fmt: skip
-        """Goes on where the lake ends.
+        """Continues at the lake's end.
 
         committed   called after each commit
         """
@@ -109,7 +109,7 @@ class Archiver:
         return self._pending >= self._step_size
 
     def commit(self, patterns: tuple[str, ...] = (), upto: int | None = None) -> None:
-        """Makes what was written part of the lake.
+        """Makes the written records part of the lake.
 
         upto     physical offset below which all messages of the topics were passed; None: unknown
         Errors   OSError; DiskFull, AllocationFailed, FsyncFailed
@@ -130,7 +130,7 @@ class Archiver:
         self._drafts, self._pending = self._new_drafts(), 0
 
     def abandon(self) -> None:
-        """Gives up what was written since the last commit."""
+        """Drops the records written since the last commit."""
         self._drafts.abandon()
 
     def archived(self, gap: int = 0) -> Archived:

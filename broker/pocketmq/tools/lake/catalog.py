@@ -5,8 +5,8 @@
     _pocketmq/intent.json                             files that a commit is about to write
     _pocketmq/drafts/                                 drafts, of a lake in a directory
 
-A file that the manifest does not name is no part of the lake. Readers of Parquet pass over names
-that begin with `_`.
+A file that the manifest does not name is no part of the lake. Readers of Parquet ignore names that
+begin with `_`.
 """
 
 import zlib
@@ -45,7 +45,7 @@ def topic_part(topic: str) -> str:
 
 
 class LakeFile(NamedTuple):
-    """A file of the lake, and the least and greatest values of its messages.
+    """A file of the lake, and the bounds of its messages' physical offsets and store times.
 
     path    its name, which begins with the name of its partition
     size    bytes of the file
@@ -89,7 +89,7 @@ NO_RECORD: Final = LastRecord()
 
 @dataclass(frozen=True, slots=True)
 class LakeMarks:
-    """Places up to which the lake contains a log and its queues.
+    """How far a lake contains a log and its queues.
 
     walked   topic pattern -> physical offset below which all messages of these topics are in the
              lake; ALL_TOPICS -> the same for all topics
@@ -122,7 +122,7 @@ class Manifest:
     """The content of a lake.
 
     run       number of commits
-    removed   files that are no longer part of the lake, and that may still exist
+    removed   names of files that are no longer part of the lake, but may still exist
     """
 
     run: int = 0

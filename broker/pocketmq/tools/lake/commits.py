@@ -2,9 +2,9 @@
 
     intent, with the names of new files ─► the files ─► manifest ─► removed files are deleted
 
-The manifest is replaced as a whole, so a commit takes effect at once. What a killed commit left is
-deleted before the next one: files of the intent that the manifest does not name, and files that it
-names as removed.
+The manifest is replaced atomically, so a commit takes effect at once. The next run first deletes
+the remains of a killed commit: files of the intent that the manifest does not list, and files that
+it lists as removed.
 """
 
 import json
@@ -59,7 +59,7 @@ class Lake:
     __slots__ = ("_is_committing", "_objects", "manifest", "spool")
 
     def __init__(self, objects: Objects, spool: Path) -> None:
-        """Opens a lake, which may be empty; deletes what a killed commit left.
+        """Opens a lake, which may be empty; deletes the remains of a killed commit.
 
         spool    directory for drafts
         Errors   NotAStore: the place contains other files; Corruption; OSError

@@ -33,7 +33,7 @@ def compact_lake(
 ) -> Compacted:  # fmt: skip
     """Replaces small files; commits after each `step_size` bytes.
 
-    Errors   OSError; DiskFull; Corruption: a file has other rows than the manifest says
+    Errors   OSError; DiskFull; Corruption: the rows of a file differ from the manifest
     Cost     reads and writes each small file once
     """
     before, total = len(lake.manifest.files), 0

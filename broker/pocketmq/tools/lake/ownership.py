@@ -1,7 +1,7 @@
-"""Checks that a lake is of the store or the broker beside which it is used.
+"""Checks that a lake belongs to the store or broker that is archived or read with it.
 
-A lake has no id of its store. It has the sha256 of its last record, and for each queue the place of
-the last message. Both are compared with what the store still has.
+A lake has no id of its store. It has the sha256 of its last record, and the physical offset of each
+queue's last message. Both are compared with the store.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Reads a lake by its manifest: each message once, also while runs and compactions change it.
 
 A message is in a lake if its physical offset is at most the mark of its queue in the manifest.
-That remains true whatever files contain it. So a reader whose files were replaced reads the new
-ones, without the messages that were added since.
+A compaction does not change this. So a reader whose files were replaced reads the new files,
+without the messages that were added since.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
