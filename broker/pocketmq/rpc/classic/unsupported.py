@@ -16,7 +16,7 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     301: ("REGISTER_FILTER_SERVER", _FILTER),
     318: ("UPDATE_NAMESRV_CONFIG", _CONFIG),
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
-    200052: ("PEEK_MESSAGE", "pocketmq message"),
+    200052: ("PEEK_MESSAGE", "pocketmq msg get"),
 }
 """Code -> (RocketMQ's name of the code, the replacement or the reason)."""
 
