@@ -184,7 +184,7 @@ async def test_a_store_of_an_earlier_moment_does_not_go_on(tmp_path: Path) -> No
             moments.append(archive.now_ms)
     async with store_at(archive.restored(moments[0])) as store:
         archive.follow(store.directory)
-        with pytest.raises(NotAStore, match="or this store is not of its last moment"):
+        with pytest.raises(NotAStore, match="or this store was restored from an earlier moment"):
             archive.begin()
     assert await archive.bodies() == numbered(30)
 
