@@ -4,6 +4,7 @@ import shutil
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,26 @@ async def test_many_small_parts_become_one(tmp_path: Path, monkeypatch: pytest.M
             archive.ship()
             assert len(spans(archive)) <= 4
     assert await archive.bodies() == numbered(12)
+
+
+async def test_no_round_ships_more_than_small_parts_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SMALL_SIZE", 1000)
+    archive, before = Archive(tmp_path), list[tuple[int, int]]()
+    counts = (0, 2, 3, 4, 5, 25, 26, 27, 28, 40, 60, 61, 90)
+    async with store_at(tmp_path / "s") as store:
+        for first, last in pairwise(counts):
+            await fill(store, first, last)
+            archive.ship()
+            found, archived = spans(archive), max((end for _, end in before), default=0)
+            again = [part for part in found if part not in before and part[0] < archived]
+            assert sum(min(end, archived) - begin for begin, end in again) < 1000
+            assert {part for part in before if part[1] - part[0] >= 1000} <= set(found)
+            before = found
+    assert all(part[1] == later[0] for part, later in pairwise(before))
+    assert not any(later[1] - part[0] < 1000 for part, later in pairwise(before[:-1]))
+    assert await archive.bodies() == numbered(90)
 
 
 async def test_offsets_settled_in_order_come_back(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -12,9 +13,9 @@ from pocketmq.tools.archive.catalog import LogPart, parts_of
 from pocketmq.tools.archive.objects import PIECE_SIZE, Objects
 
 SMALL_MAX: Final = 100
-"""Upper limit of small parts at a log's end; more are replaced by one part."""
+"""Upper limit of small parts in a row; more are replaced by one part."""
 SMALL_SIZE: Final = 8 * 1024 * 1024
-"""Smaller parts, in bytes, count as small."""
+"""Smaller parts, in bytes, count as small; others stay as they are."""
 TAIL_SIZE: Final = 4096
 """Number of the last archived bytes that each round compares with the log."""
 
@@ -134,10 +135,7 @@ class AppendOnly:
                 continue
             gap += begin - self.upto if self.upto >= 0 else 0
             self._put(file, begin, end, advance)
-            if end == file.end and begin > file.base:
-                self._replace(file, file.base, end)
-            elif len(self._small(file)) > SMALL_MAX:
-                self._replace(file, self._small(file)[0].begin, end)
+            self._merge(file)
         return gap
 
     def _check_tail(self, files: list[LogFile]) -> None:
@@ -157,12 +155,6 @@ class AppendOnly:
         for part in [part for part in self._parts if part.end <= begin]:
             self._remove(part)
 
-    def _small(self, file: LogFile) -> list[LogPart]:
-        """Returns the small parts of a file, after its last large one."""
-        own = [part for part in self._parts if part.begin >= file.base]
-        large = max((part.end for part in own if part.end - part.begin >= SMALL_SIZE), default=-1)
-        return [part for part in own if part.begin >= large]
-
     def _put(self, file: LogFile, begin: int, end: int, advance: Advance) -> None:
         assert file.base <= begin < end <= file.end
         part = LogPart(begin, end, digest_of(file, begin, end))
@@ -174,17 +166,39 @@ class AppendOnly:
             self.upto = end
             self._tail = b"".join(pieces_of(file, max(begin, end - TAIL_SIZE), end))
 
-    def _replace(self, file: LogFile, begin: int, end: int) -> None:
-        """Replaces all parts inside of a range by one, which is written first."""
-        inside = [part for part in self._parts if begin <= part.begin and part.end <= end]
-        if len(inside) > 1:
-            self._put(file, begin, end, no_advance)
-            for part in inside:
+    def _merge(self, file: LogFile) -> None:
+        """Replaces the last small parts of a file by one, once they are many or large together.
+
+        Cost     at most SMALL_SIZE bytes and one part are shipped again, so that no round is long
+        """
+        parts = self._without_doubles(file)
+        is_large = _size(parts[-1]) >= SMALL_SIZE
+        before = reversed(parts[:-1] if is_large else parts)
+        small = list(takewhile(lambda part: _size(part) < SMALL_SIZE, before))
+        is_over = is_large or parts[-1].end == file.end or len(small) > SMALL_MAX
+        if len(small) > 1 and (is_over or small[0].end - small[-1].begin >= SMALL_SIZE):
+            self._put(file, small[-1].begin, small[0].end, no_advance)
+            for part in small:
                 self._remove(part)
+
+    def _without_doubles(self, file: LogFile) -> list[LogPart]:
+        """Returns a file's parts by offset; removes those of a merge that a kill interrupted."""
+        own = [part for part in self._parts if file.base <= part.begin < file.end]
+        parts: list[LogPart] = []
+        for part in sorted(own, key=lambda one: (one.begin, -one.end)):
+            if parts and part.end <= parts[-1].end:
+                self._remove(part)
+            else:
+                parts.append(part)
+        return parts
 
     def _remove(self, part: LogPart) -> None:
         self._objects.delete(f"{self._prefix}/{part.name}")
         self._parts.remove(part)
+
+
+def _size(part: LogPart) -> int:
+    return part.end - part.begin
 
 
 def _counted(pieces: Iterable[bytes], advance: Advance) -> Iterator[bytes]:
