@@ -128,7 +128,7 @@ def read_backup(disk: Disk, copy: Path, name: str = BACKUP_FILE) -> Backup | Non
         if document.pop("format") != _FORMAT:
             raise ValueError("its format is another")
         if document.pop("sha256", None) != _sum(document):
-            raise ValueError("its sha256 is another")
+            raise ValueError("its sha256 does not match")
         document["files"] = [CopiedFile(**file) for file in document["files"]]
         made = Backup(**document)
         parts: list[Backup | CopiedFile] = [made, *made.files]
