@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT, UNIT_SIZE
 from pocketmq.format.index_layout import HEADER
+from pocketmq.format.names import NAMED_MS_MAX
 from pocketmq.format.record import encode_blank
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.tools.listing import (
     KINDS,
-    TIME_MS_MAX,
     FileRow,
     list_files,
 )
@@ -203,7 +203,7 @@ def test_a_header_that_cannot_be_right_tells_nothing(golden: GoldenStores, store
 def test_a_time_that_is_no_date_is_unknown(golden: GoldenStores, store: Path) -> None:
     path = min((store / "index").iterdir())
     with path.open("r+b") as file:
-        file.write(HEADER.pack(-1, TIME_MS_MAX, 200, 300, 1, 2))
+        file.write(HEADER.pack(-1, NAMED_MS_MAX, 200, 300, 1, 2))
     row = listed(golden, store, "index")[f"index/{path.name}"]
     assert (row.first_stored_ms, row.last_stored_ms, row.note) == (0, 0, "1 entries")
 
@@ -283,6 +283,6 @@ def test_whatever_a_file_holds_the_list_goes_on(golden: GoldenStores, data: st.D
     assert row.path == name
     assert row.size == len(damaged)
     for time_ms in (row.first_stored_ms, row.last_stored_ms):
-        assert 0 <= time_ms < TIME_MS_MAX
+        assert 0 <= time_ms < NAMED_MS_MAX
     if row.begin is not None and row.end is not None:
         assert row.begin <= row.end

@@ -24,12 +24,11 @@ from pocketmq.cli.output import Output, columns, only_planned, talk, yaml_docume
 from pocketmq.client import GroupState, TopicState
 from pocketmq.client.async_access import GrantState
 from pocketmq.model.administration import GroupSettings, TopicChange
-from pocketmq.model.topic import TYPE_ATTRIBUTE, is_group_topic
+from pocketmq.model.topic import FIXED_ATTRIBUTES, TYPE_ATTRIBUTE, is_group_topic
 
 SECRET_BYTES: Final = 16
 PAGE_COUNT: Final = 1_000
 TOPIC_FIELDS: Final = ("read_queue_count", "write_queue_count", "permission", "order")
-FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 OF_MACHINE: Final = frozenset(
     """
     store.directory rpc.listen rpc.tls_cert rpc.tls_key http.listen access.admin_secret_path

@@ -26,13 +26,16 @@ from pocketmq.cli.watching import repeat
 from pocketmq.client import TopicState
 from pocketmq.config.units import text_from_duration, text_from_size
 from pocketmq.model.administration import TopicChange
-from pocketmq.model.topic import RETENTION_BYTES_ATTRIBUTE, RETENTION_MS_ATTRIBUTE
+from pocketmq.model.topic import (
+    RETENTION_BYTES_ATTRIBUTE,
+    RETENTION_MS_ATTRIBUTE,
+    TYPE_ATTRIBUTE,
+    TYPE_NAMES,
+)
 
 PAGE_COUNT: Final = 500
 WAITING_COUNT_MAX: Final = 10_000
 """Upper limit of delayed messages, and of open transactions, that the plan of `topic rm` counts."""
-TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
-TYPE_ATTRIBUTE: Final = "message.type"
 PERMISSIONS: Final = {"none": 0, "w": 2, "r": 4, "rw": 6}
 
 COLUMNS: Final = columns(
@@ -60,7 +63,7 @@ COUNT_COLUMNS: Final = columns(
     at("first_store_timestamp_ms"), at("last_store_timestamp_ms"),
 )  # fmt: skip
 
-TYPE: Final = click.Choice(TYPES, case_sensitive=False)
+TYPE: Final = click.Choice(TYPE_NAMES, case_sensitive=False)
 
 
 def permission_text(permission: int) -> str:

@@ -87,6 +87,7 @@ class ReplicationAdmin(Blocking[AsyncReplication]):
     promote = blocking(AsyncReplication.promote)
     follow = blocking(AsyncReplication.follow)
     remove = blocking(AsyncReplication.remove)
+    resync = blocking(AsyncReplication.resync)
 
 
 class Admin(Blocking[AsyncAdmin]):

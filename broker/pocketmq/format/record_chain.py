@@ -32,10 +32,19 @@ _PHYSICAL_OFFSET: Final[i64] = RECORD_HEAD.positions["physical_offset"]
 _SYSTEM_FLAG: Final[i64] = RECORD_HEAD.positions["system_flag"]
 _CRC_SIZE: Final[i64] = PROPERTY_CRC_SIZE
 _HOST_V6_MORE: Final[i64] = 12
-"""Bytes by which an IPv6 host shifts the following fields."""
 _V1: Final = MAGIC_V1 - (1 << 32)
 _V2: Final = MAGIC_V2 - (1 << 32)
 _CRC_MARK: Final = f"{PROPERTY_CRC}\x01".encode()
+
+
+def host_shift(system_flag: int) -> i64:
+    """Returns the bytes by which the IPv6 hosts of a record shift the fields after them."""
+    more: i64 = 0
+    if system_flag & FLAG_BORN_HOST_V6:
+        more += _HOST_V6_MORE
+    if system_flag & FLAG_STORE_HOST_V6:
+        more += _HOST_V6_MORE
+    return more
 
 
 def record_chain(content: bytes, size_min: int) -> bytes:
@@ -84,12 +93,7 @@ def _is_sound(content: bytes, view: memoryview, begin: i64, size: i64, shift: i6
     magic: int = read_i32_be(content, begin + 4)
     if magic not in (_V1, _V2) or read_i64_be(content, begin + _PHYSICAL_OFFSET) != begin + shift:
         return False
-    flag: int = read_i32_be(content, begin + _SYSTEM_FLAG)
-    body: i64 = begin + _HEAD_SIZE
-    if flag & FLAG_BORN_HOST_V6:
-        body += _HOST_V6_MORE
-    if flag & FLAG_STORE_HOST_V6:
-        body += _HOST_V6_MORE
+    body: i64 = begin + _HEAD_SIZE + host_shift(read_i32_be(content, begin + _SYSTEM_FLAG))
     end: i64 = begin + size
     if body > end - 3:
         return False

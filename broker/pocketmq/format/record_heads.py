@@ -11,7 +11,7 @@ Records must be valid (store/read/record_check.py); several may be contiguous.
 from typing import Final
 
 from pocketmq.format.record import MAGIC_V2, RECORD_HEAD, RECORD_SIZE_MIN
-from pocketmq.model.message import FLAG_BORN_HOST_V6, FLAG_STORE_HOST_V6
+from pocketmq.format.record_chain import host_shift
 from pocketmq.model.topic import DLQ_PREFIX
 from pocketmq.native.machine import i64, read_i32_be, read_i64_be
 
@@ -23,8 +23,6 @@ _BODY_BEHIND: Final[i64] = RECORD_HEAD.size - RECORD_HEAD.positions["reconsume_t
 """Bytes from the reconsume times to the body, whose length is the last field of a head."""
 _MAGIC_V2: Final = MAGIC_V2 - (1 << 32)
 _DLQ: Final = DLQ_PREFIX.encode()
-_HOST_V6_MORE: Final[i64] = 12
-"""Bytes by which an IPv6 host shifts the following fields."""
 
 
 def queue_offset_of(record: bytes) -> int:
@@ -41,12 +39,7 @@ def attempt_of(record: bytes) -> int:
 
 
 def _attempt_at(records: bytes, begin: i64) -> int:
-    flag: int = read_i32_be(records, begin + _SYSTEM_FLAG)
-    at: i64 = begin + _RECONSUME_TIMES
-    if flag & FLAG_BORN_HOST_V6:
-        at += _HOST_V6_MORE
-    if flag & FLAG_STORE_HOST_V6:
-        at += _HOST_V6_MORE
+    at: i64 = begin + _RECONSUME_TIMES + host_shift(read_i32_be(records, begin + _SYSTEM_FLAG))
     times: int = read_i32_be(records, at)
     if times > 0 and _is_dead_letter(records, begin, at):
         return 1

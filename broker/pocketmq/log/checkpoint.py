@@ -155,9 +155,13 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = b""
         self.flushed_upto = 0
         self.confirmed_upto = OFFSET_MAX
-        """Physical offset below which consumers were shown every record; part of each `write`."""
+        """Physical offset below which consumers have seen every record; part of each `write`."""
         self.is_confirmed = False
         """Whether leaders have confirmed these records; part of each `write`."""
+
+    def confirm(self, upto: int, *, is_confirmed: bool) -> None:
+        """Sets `confirmed_upto` and `is_confirmed` for the next `write`."""
+        self.confirmed_upto, self.is_confirmed = upto, is_confirmed
 
     def open(self) -> None:
         """Reads the file's newer valid slot; if there is no file, the first `write` creates it."""
@@ -213,7 +217,7 @@ class FlushedMark(_NumbersFile):
             if found[3] == checkpoint:
                 self._adopt(*found)
                 return self.flushed_upto
-        self.confirmed_upto, self.is_confirmed = OFFSET_MAX, False
+        self.confirm(OFFSET_MAX, is_confirmed=False)
         return None
 
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:

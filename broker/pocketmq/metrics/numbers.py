@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from pocketmq.metrics.endpoint import READY_STATES
 from pocketmq.metrics.lag import Lag, Position, Queues
 from pocketmq.metrics.text_format import Gone
 from pocketmq.model.consuming import Leased
@@ -22,7 +23,6 @@ from pocketmq.store.tables.tables import Tables
 
 PUBLIC: Final = "public"
 FULL: Final = "full"
-OPEN_STATES: Final = frozenset({"running", "following", "disk_full", "read_only", "damaged"})
 QUEUE_LABELS: Final = ("topic", "queue_id")
 NEVER: Final = -1
 REMOVED_MAX: Final = 10_000
@@ -93,7 +93,7 @@ class Numbers:
 
     async def refresh(self) -> None:
         """Updates the age of the oldest message and the lag, if the store is open."""
-        if self._store.state in OPEN_STATES:
+        if self._store.state in READY_STATES:
             await self._oldest.refresh()
             await self._lag.refresh()
 

@@ -61,6 +61,12 @@ class PullStatus(Enum):
     EXPIRED = 8
 
 
+PULL_COUNT_MAX: Final = 1_024
+"""Upper limit of messages of a pull."""
+QUEUE_CUT: Final = (PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.NO_SUCH_QUEUE)
+"""Statuses of a pull at an offset that the queue had before: it is shorter now, or missing."""
+
+
 class PullResult(NamedTuple):
     """Records of one queue in order, and the offset at which to continue.
 

@@ -26,6 +26,10 @@ QUEUE_COUNT_MAX: Final = 1_024
 TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
+TYPE_NAMES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
+"""TOPIC_TYPES as operators write them, in the order of lists."""
+FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
+"""Attributes that determine how a topic is stored, and cannot be changed."""
 RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
 """Attribute: age in ms above which messages cannot be read. RocketMQ ignores and keeps it."""
 RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"

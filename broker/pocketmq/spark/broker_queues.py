@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from pocketmq.format.columns.heads import Heads, records_as_columns
 from pocketmq.model.message import QueueKey
-from pocketmq.model.reading import PullStatus
+from pocketmq.model.reading import PULL_COUNT_MAX, QUEUE_CUT
 from pocketmq.model.topic import is_group_topic, is_system_topic
 from pocketmq.spark.queue_offsets import MessagesLost, QueueSpan, check_page
 from pocketmq.spark.stream_request import StreamRequest
@@ -13,12 +13,9 @@ from pocketmq.spark.stream_request import StreamRequest
 if TYPE_CHECKING:
     from pocketmq.client import Client, PullPage
 
-PAGE_COUNT: Final = 1_024
-"""Upper limit of messages of a pull, which is the broker's."""
 PAGE_SIZE: Final = 8 * 1024 * 1024
 RETRY_MS: Final = 30_000
 """Upper limit of the pauses between attempts of a call, in total: a broker may restart."""
-SHORT: Final = (PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.NO_SUCH_QUEUE)
 
 
 class BrokerQueues:
@@ -100,7 +97,7 @@ class BrokerQueues:
             following = page.next_begin_offset
             if self._request.fails_on_loss:
                 check_page(span, at, page.min_offset)
-            if page.status in SHORT or following <= at:
+            if page.status in QUEUE_CUT or following <= at:
                 if self._request.fails_on_loss:
                     raise MessagesLost(
                         f"queue {span.queue_id} of {span.topic} now ends at {page.max_offset}, "
@@ -117,7 +114,7 @@ class BrokerQueues:
         client, request = self._connected(), self._request
         is_operators = is_system_topic(span.topic) or is_group_topic(span.topic)
         pull = client.admin.pull if is_operators else client.pull
-        count = PAGE_COUNT if request.expression else min(PAGE_COUNT, span.end - at)
+        count = PULL_COUNT_MAX if request.expression else min(PULL_COUNT_MAX, span.end - at)
         return pull(
             PullQuery(
                 span.topic, span.queue_id, at, max_messages=count, max_bytes=PAGE_SIZE,

@@ -6,13 +6,13 @@
     appended     end of the last record, which may be in a buffer
     committed    lower records are in the files; equal to appended without a transient pool
     flushed      lower records survive a power cut
-    replicated   a leader's enough followers have lower records; a follower's leader shows them
-    visible      consumers may see lower records: flushed or committed, with a bound replicated ones
+    replicated   on a leader: enough followers have lower records; on a follower: its leader's end
+    visible      consumers may see lower records: flushed or committed; also replicated if bound
     dispatched   every view has every lower record
 
-A mark is a physical offset, with the store time of the last record below it. Marks only grow. They
-begin at the end that recovery found, with a bound replicated and visible at the end that was shown
-before, so that dispatched may be above visible then. Without a bound, replicated is flushed.
+A mark is a physical offset, with the store time of the last record below it. Marks only grow. A
+start sets them to the end that recovery found. If replicated bounds visible, both begin at the
+confirmed end, so dispatched may be above visible; else replicated equals flushed.
 """
 
 from typing import final

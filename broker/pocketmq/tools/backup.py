@@ -66,7 +66,7 @@ from pocketmq.tools.install import sync_tree
 from pocketmq.tools.store_access import check_access, in_use, is_live
 from pocketmq.walk.reader import LogReader
 
-_TABLES: Final = (".json", BACKUP_SUFFIX)
+TABLE_SUFFIXES: Final = (".json", BACKUP_SUFFIX)
 """Endings of table file names."""
 TABLE_TRIES: Final = 5
 """Attempts to read a table of a running broker: it is briefly missing while it is replaced."""
@@ -186,7 +186,7 @@ class _Copying:
         left_out = set()
         for relative in walk(self._directory):
             found = turn_of(relative, self._column)
-            if found is turn and self._made.is_live and relative.endswith(_TABLES):
+            if found is turn and self._made.is_live and relative.endswith(TABLE_SUFFIXES):
                 self._made.files += self._table(relative)
             elif found is turn:
                 self._made.files.append(self._put(relative, is_complete=not self._made.is_live))

@@ -21,9 +21,8 @@ from typing import Any, Final, NamedTuple
 from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
-    CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
+    VIEW_DIRECTORIES,
 )
 from pocketmq.format.record import (
     HEADS,
@@ -316,7 +315,7 @@ def first_unlike(one: bytes | str, other: bytes | str) -> int:
 # -- files -------------------------------------------------------------------------------------
 PIECE: Final = 1024 * 1024
 LOG_FILES: Final = (COMMIT_LOG_DIRECTORY,)
-VIEW_FILES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY)
+VIEW_FILES: Final = VIEW_DIRECTORIES
 _MISSING: Final = object()
 
 

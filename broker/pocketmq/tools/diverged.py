@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from pocketmq.format.json_text import is_integer, read_object
-from pocketmq.format.names import OWN_DIRECTORY, TERMS_FILE
+from pocketmq.format.names import DIVERGED_DIRECTORY, OWN_DIRECTORY, TERMS_FILE
 from pocketmq.model.decimal import number_of
 from pocketmq.model.message import OFFSET_MAX, StoredMessage
 from pocketmq.rebuild.log_files import LogFile, find_readable_files
 from pocketmq.tools.selection import LogSearch, Selection
 
-DIVERGED_DIRECTORY: Final = "diverged"
 NOTE_SUFFIX: Final = ".json"
 
 

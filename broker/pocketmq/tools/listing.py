@@ -27,6 +27,7 @@ from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
+    NAMED_MS_MAX,
     OWN_DIRECTORY,
     is_index_file_name,
     offset_from_file_name,
@@ -50,8 +51,7 @@ UNKNOWN_GEOMETRY: Final = IndexGeometry(0, 0)
 """Geometry of a store without readable index files: index file sizes are not checked."""
 BLOCK_SIZE: Final = 512
 """Bytes in one of a file's `st_blocks`."""
-TIME_MS_MAX: Final = 253_370_764_800_000
-"""Start of the year 9999; later times are not shown as dates."""
+
 
 _DEPTHS: Final = {
     COMMIT_LOG_DIRECTORY: 2,
@@ -238,4 +238,4 @@ def _index_file(disk: Disk, path: Path, row: FileRow, geometry: IndexGeometry) -
 
 def _as_time(time_ms: int) -> int:
     """Returns a store time read from a file, or 0 if it is impossible."""
-    return time_ms if 0 < time_ms < TIME_MS_MAX else 0
+    return time_ms if 0 < time_ms < NAMED_MS_MAX else 0  # Later times are not shown as dates.

@@ -14,6 +14,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import parse_offset_message_id
 from pocketmq.format.names import GROUPS_FILE
 from pocketmq.format.record import BadRecord, decode_record
+from pocketmq.format.table_json import GROUPS_MEMBER
 from pocketmq.log.table_files import read_table, read_topics
 from pocketmq.model.administration import QueueState
 from pocketmq.model.message import StoredMessage
@@ -24,8 +25,6 @@ from pocketmq.tools.selection import LogSearch, Selection
 
 KEPT_S: Final = 5.0
 """Time for which ends and tables are cached."""
-GROUP_MEMBER: Final = "subscriptionGroupTable"
-"""Member of the table of groups that has their rows."""
 
 
 class StoreBrowser:
@@ -150,7 +149,7 @@ class StoreBrowser:
     def groups(self) -> dict[str, dict[str, Any]]:
         """Returns the rows of the group table; a group that only has offsets has an empty row."""
         table = read_table(self._disk, self.directory, GROUPS_FILE)
-        rows = table.get(GROUP_MEMBER)
+        rows = table.get(GROUPS_MEMBER)
         found = dict(rows) if isinstance(rows, dict) else {}
         for lag in self.lags():
             found.setdefault(lag.group, {})

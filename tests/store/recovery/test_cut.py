@@ -10,11 +10,12 @@ import pytest
 from pocketmq.format.names import (
     COMMIT_LOG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
+    DIVERGED_DIRECTORY,
     INDEX_DIRECTORY,
     OWN_DIRECTORY,
 )
 from pocketmq.model.errors import DiskFull
-from pocketmq.store.recovery.cut import DIVERGED_DIRECTORY, cut_log, set_aside
+from pocketmq.store.recovery.cut import cut_log, set_aside
 from tests.kit.store_language import queue_bodies, small_settings, store_at
 from tests.kit.two_stores import log_bytes
 from tests.sim.disk import SimDisk

@@ -8,7 +8,7 @@ from pocketmq.cli.output import Exit, Failure, talk
 from pocketmq.client import PullPage, PullQuery, Shape
 from pocketmq.format.columns.heads import records_as_columns
 from pocketmq.model.message import QueueKey
-from pocketmq.model.reading import PullStatus
+from pocketmq.model.reading import PULL_COUNT_MAX, QUEUE_CUT
 from pocketmq.rebuild.range_pass import Advance
 from pocketmq.tools.lake.archiving import Archived, Archiver
 from pocketmq.tools.lake.catalog import QueueMark
@@ -16,10 +16,7 @@ from pocketmq.tools.lake.commits import Lake
 from pocketmq.tools.lake.drafts import Records
 from pocketmq.tools.selection import Selection
 
-PAGE_COUNT: Final = 1_024
-"""Upper limit of messages of a pull, which is the broker's."""
 PAGE_SIZE: Final = 8 * 1024 * 1024
-SHORT: Final = (PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.NO_SUCH_QUEUE)
 
 
 class LakeQueues:
@@ -58,8 +55,8 @@ class LakeQueues:
             self.lost += at - mark.next_offset
             assert self.lost >= 0
         while at < held.stop:
-            page = self._pull(key, at, min(PAGE_COUNT, held.stop - at))
-            if page.status in SHORT or page.next_begin_offset <= at:
+            page = self._pull(key, at, min(PULL_COUNT_MAX, held.stop - at))
+            if page.status in QUEUE_CUT or page.next_begin_offset <= at:
                 return
             if page.records:
                 yield page

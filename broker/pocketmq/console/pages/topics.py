@@ -11,8 +11,7 @@ from pocketmq.console.browsing import bounds_of, newest, place_of
 from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import PurgedQueue, TopicProducer
-
-TYPES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
+from pocketmq.model.topic import TYPE_NAMES
 
 
 def _count(topic: TopicState, name: str) -> float:
@@ -42,7 +41,7 @@ async def topics(page: Visit) -> Response:
     found = await counted_topics(page)
     return await list_page(
         page, "topics", found, lambda one: one.name, SORTS,
-        lambda one: one.counts.size_bytes if one.counts else 0, types=TYPES,
+        lambda one: one.counts.size_bytes if one.counts else 0, types=TYPE_NAMES,
         is_measured=len(found) <= MEASURED_MAX, is_late=any(not one.counts for one in found),
     )  # fmt: skip
 
@@ -92,7 +91,7 @@ async def _producers(page: Visit, name: str) -> list[TopicProducer] | None:
 async def create(page: Visit) -> Response:
     """Creates a topic."""
     name = page.text("name").strip()
-    kind = page.choice("type", TYPES) if page.has("type") else TYPES[0]
+    kind = page.choice("type", TYPE_NAMES) if page.has("type") else TYPE_NAMES[0]
     queues = page.exact_number("queues", 0, 10**6)
     await page.client.admin.create_topic(name, queue_count=queues, type_name=kind)
     forget(page)

@@ -11,7 +11,6 @@ the cluster's or the broker's name, to which every RocketMQ has topics.
 Source: RouteInfoManager, ClientRequestProcessor, DefaultRequestProcessor of the name server.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +26,7 @@ from pocketmq.model.topic import (
 )
 from pocketmq.rpc.channel import ClassicCall
 from pocketmq.rpc.classic.fields import text_field
+from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.name_settings import ClassicNameSettings
 from pocketmq.rpc.classic.retry_topics import topic_or_retry
 from pocketmq.rpc.classic.slave_tables import SlaveTables
@@ -128,14 +128,14 @@ class ClassicRoutes:
                 "writeQueueNums": config.write_queue_count,
             }
         ]
-        return _answer(found)
+        return json_answer(found)
 
     def cluster(self, request: Command, call: ClassicCall) -> Command:
         """Returns the clusters and their brokers: only this broker, and its slaves."""
         rules, broker = self._rules, self._broker(call)
         slaves = self._registry.addresses().items()
         broker["brokerAddrs"] |= {str(number): address for number, address in slaves}
-        return _answer(
+        return json_answer(
             {
                 "brokerAddrTable": {rules.broker: broker},
                 "clusterAddrTable": {rules.cluster: [rules.broker]},
@@ -148,7 +148,7 @@ class ClassicRoutes:
         mqadmin derives its list of groups from the retry topics.
         """
         retries = map(retry_topic, self._tables.groups.names())
-        return _answer({"topicList": sorted({*self._tables.topics.names(), *retries})})
+        return json_answer({"topicList": sorted({*self._tables.topics.names(), *retries})})
 
     def wipe_write(self, request: Command, call: ClassicCall) -> Command:
         """Removes the write permission from routes, until `add_write` or a restart.
@@ -202,7 +202,3 @@ class ClassicRoutes:
     def _address(self, call: ClassicCall) -> str:
         rules = self._rules
         return rules.advertised or call.channel.local or rules.own
-
-
-def _answer(content: dict[str, Any]) -> Command:
-    return Command(0, body=json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode())

@@ -17,7 +17,7 @@ from pocketmq.model.filter import Filter
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
 from pocketmq.model.ownership import is_ambiguous
-from pocketmq.model.reading import PullResult, PullStatus, ReadRange
+from pocketmq.model.reading import PULL_COUNT_MAX, PullResult, PullStatus, ReadRange
 from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
@@ -31,7 +31,7 @@ from pocketmq.services.pull import Pull, PullRequest
 from pocketmq.store.message_store import MessageStore
 
 MAX_MESSAGES_DEFAULT: Final = 32
-MAX_MESSAGES_MAX: Final = 1_024
+MAX_MESSAGES_MAX: Final = PULL_COUNT_MAX
 MAX_BYTES_DEFAULT: Final = 4 * 1024 * 1024
 MAX_BYTES_MAX: Final = 15 * 1024 * 1024
 """Upper bound of `max_bytes`, so that a reply fits 16 MiB; larger values are reduced to it."""

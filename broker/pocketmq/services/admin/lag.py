@@ -79,15 +79,17 @@ async def all_lags(
 def _pairs(store: MessageStore, topic: str, token: str, count: int) -> list[str]:
     """Returns pairs of group and topic after a token, sorted; at least one more than `count`.
 
-    Cost   that of the groups of one page, besides their names
+    Cost   linear in the names of all groups, and in the topics of one page's groups
     """
     by_group = store.tables.offsets.topics_by_group()
     begin = token.partition(TOKEN_SEPARATOR)[0] + TOKEN_SEPARATOR if token else ""
     pairs: list[str] = []
     for prefix in sorted(f"{group}{TOKEN_SEPARATOR}" for group in by_group):
         group = prefix.removesuffix(TOKEN_SEPARATOR)
-        if prefix < begin or len(pairs) > count:
+        if prefix < begin:
             continue
+        if len(pairs) > count:
+            break
         names = store.tables.with_retries(group, by_group[group])
         found = [f"{prefix}{name}" for name in names if topic in ("", name)]
         pairs += [pair for pair in found if pair > token]

@@ -11,6 +11,7 @@ from pocketmq.model.names import check_number, check_topic
 from pocketmq.model.ownership import Owner, is_left_alone
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import (
+    FIXED_ATTRIBUTES,
     PERMISSION_MAX,
     PERMISSION_READ,
     PERMISSION_WRITE,
@@ -28,8 +29,6 @@ QUEUE_COUNT_DEFAULT: Final = 8
 """RocketMQ's defaultTopicQueueNums."""
 RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
 NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
-FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
-"""Attributes that determine how a topic is stored, and cannot be changed."""
 
 
 async def create_topic(

@@ -263,8 +263,7 @@ class ViewFlush:
         if values == old:
             return
         written = encode_checkpoint(values)
-        self._mark.confirmed_upto = self._marks.confirmed
-        self._mark.is_confirmed = self._marks.is_confirmed
+        self._mark.confirm(self._marks.confirmed, is_confirmed=self._marks.is_confirmed)
         self._mark.announce(written)
 
         def save() -> None:

@@ -13,12 +13,10 @@ from typing import Final, NamedTuple
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import encode_checkpoint
 from pocketmq.format.json_text import read_object
-from pocketmq.format.names import OWN_DIRECTORY, VIEW_DIRECTORIES
+from pocketmq.format.names import DIVERGED_DIRECTORY, OWN_DIRECTORY, VIEW_DIRECTORIES
 from pocketmq.log.quarantine import NOTE_SUFFIX, Quarantine
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.settings import StoreSettings
-
-DIVERGED_DIRECTORY: Final = "diverged"
 
 
 class Aside(NamedTuple):

@@ -221,9 +221,8 @@ class Durability:
             self.request()
 
     def write_mark(self, flushed: int) -> bool:
-        """Writes the flushed mark, and what consumers see; returns False after a failure."""
-        self._mark.confirmed_upto = self._marks.confirmed
-        self._mark.is_confirmed = self._marks.is_confirmed
+        """Writes the flushed mark with the confirmed end; returns False after a failure."""
+        self._mark.confirm(self._marks.confirmed, is_confirmed=self._marks.is_confirmed)
         try:
             self._mark.write(flushed)
         except BrokerError as failure:  # The mark's file is allocated, so the disk is not full.

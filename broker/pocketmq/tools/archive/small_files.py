@@ -9,7 +9,6 @@ import zstandard
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import (
-    BACKUP_SUFFIX,
     CHECKPOINT_FILE,
     CONFIG_DIRECTORY,
     LEFT_OVER_FILE,
@@ -21,14 +20,13 @@ from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.queue_places import expired_queues
 from pocketmq.tools.archive.catalog import FILES, MOMENTS, StoredFile, hour_of
 from pocketmq.tools.archive.objects import Objects
-from pocketmq.tools.backup import TABLE_TRIES
+from pocketmq.tools.backup import TABLE_SUFFIXES, TABLE_TRIES
 from pocketmq.tools.copies import RUNNING, Turn, turn_of
 
 SETTLED_NS: Final = 1_000_000_000
 """Age of a file's modification time from which on it differs after the next change."""
 QUEUES_EVERY_MS: Final = 60_000
 """Interval at which deleted topics and empty queues, which only queue files show, are collected."""
-_TABLES: Final = (".json", BACKUP_SUFFIX)
 
 
 class SmallFiles:
@@ -71,7 +69,7 @@ class SmallFiles:
                     yield known[1]
                     return
                 content = self._disk.read_file(path)
-                if relative.endswith(_TABLES):
+                if relative.endswith(TABLE_SUFFIXES):
                     decode_file(path.name, content)
             except (FileNotFoundError, ValueError):  # The broker is replacing it.
                 continue

@@ -26,9 +26,8 @@ from pocketmq.format.names import (
     CHECKPOINT_FILE,
     COMMIT_LOG_DIRECTORY,
     CONFIG_DIRECTORY,
-    CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
-    INDEX_DIRECTORY,
+    VIEW_DIRECTORIES,
     offset_from_file_name,
 )
 from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
@@ -312,7 +311,6 @@ def _is_property_block(block: bytes) -> bool:
 # ----------------------------------------------------------------------------------------------
 # -- the plan ----------------------------------------------------------------------------------
 FINDINGS_MAX: Final = 100_000
-VIEW_NAMES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY, INDEX_DIRECTORY)
 BLOCKING: Final = frozenset({"missing_file", "file_size"})
 _DAMAGE: Final = frozenset({"record", "torn_tail"})
 _SHOWING: Final = frozenset({"record", *BLOCKING})
@@ -416,7 +414,7 @@ def _place(finding: Finding) -> int:
 
 def _take(disk: Disk, path: Path, finding: Finding, plan: RepairPlan) -> None:
     """Plans the action on a finding outside of the log."""
-    if Path(finding.file).parts[0] in VIEW_NAMES:
+    if Path(finding.file).parts[0] in VIEW_DIRECTORIES:
         counts = plan.view_findings
         counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
     elif finding.file == CHECKPOINT_FILE:
