@@ -25,6 +25,7 @@ from pocketmq.wire.remoting import Command, CommandReader, Oversized, RemotingEr
 from tests.kit.hostile_frames import CLOSED, OPEN, FrameMaker, Hostile
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker, store_broker
+from tests.kit.store_language import until
 
 CODES: Final = [row.number for row in TABLE.rows if row.number != ANY_CODE]
 LIMITS: Final = {row.number: row.own["request_size_max"] for row in TABLE.rows}
@@ -33,7 +34,7 @@ KNOWN: Final = frozenset({*range(27), 206, 207, 208, 209, 210, 211, 309, 604})
 REFUSED: Final = frozenset({1, 2, 3, 13, 14, 16, 17, 23, 26})
 """Codes of requests that may have changed nothing."""
 WAITING: Final = frozenset({CallClass.POLL, CallClass.QUESTION})
-TURNS_MAX: Final = 20_000
+SECONDS_MAX: Final = 30
 SOUND: Final = {
     "a": "p", "b": "sound", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0",
     "i": "", "j": "0", "k": "false", "l": "16", "m": "false", "n": "broker-a",
@@ -175,11 +176,11 @@ class HostileLives:
         return (self._broker.store.appended, tables.topics.names(), tables.groups.names())
 
     async def _until(self, condition: Any) -> None:
-        for _ in range(TURNS_MAX):
-            if condition():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("a request does not end")
+        try:
+            async with asyncio.timeout(SECONDS_MAX):
+                await until(condition)
+        except TimeoutError:
+            raise AssertionError("a request does not end") from None
 
     async def sound(self) -> None:
         """Sends a message on a sound connection."""
