@@ -246,9 +246,9 @@ def _slices(
 
 
 def _is_regular(own: Sequence[QueueFile], files: Sequence[LogFile]) -> bool:
-    """Returns whether the queue's last record has the queue offset that its unit's position says.
+    """Returns whether the queue offset in the queue's last record fits its unit's position.
 
-    It differs if a topic was deleted and created again while older records stayed.
+    It does not if a topic was deleted and created again while older records stayed.
     """
     for file in reversed(own):
         part = QueueSlice(file, 0, NUMBER_MAX)

@@ -446,10 +446,10 @@ class AsyncAdmin:
         return int((await self._ask("Flush", is_repeatable=True)).flushed_offset)
 
     async def report_archive(self, upto: int, target: str) -> int:
-        """Tells the broker up to where an archive has its log, for `retention.archive_hold`.
+        """Reports to the broker how much of its log an archive has, for `retention.archive_hold`.
 
         upto     physical offset below which the archive has all messages
-        Returns  that of the archive that has the least
+        Returns  the lowest `upto` of all archives
         """
         answer = await self._ask("ReportArchive", is_repeatable=True, upto=upto, target=target)
         return int(answer.upto)

@@ -38,6 +38,7 @@ LOOK_S: Final = 0.05
 Found = TypeVar("Found")
 Given_co = TypeVar("Given_co", covariant=True)
 Question = Coroutine[Any, Any, Found]
+"""A coroutine that makes calls."""
 
 
 class RunningCall(Protocol[Given_co]):

@@ -2,8 +2,8 @@
 
     1. Written pages reach the disk by `fdatasync` alone; flushing a map would hold the GIL.
     2. Bytes are allocated before a map writes to them; else a full disk kills the process.
-    3. A failed sync is final: the kernel reports the loss once, so `Trouble` remembers it and every
-       later write, sync, rename or removal raises it again.
+    3. A failed sync is final. The kernel reports the loss only once, so `Trouble` keeps it, and
+       every later write, sync, rename or removal raises it again.
     4. A new or renamed name is durable once its directory has been synced.
     5. No link is followed below a store directory, and only regular files are opened.
 

@@ -155,8 +155,8 @@ def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] 
     if tag not in (CHECKPOINT_TAG, ACK_TAG, BATCH_ACK_TAG):
         return None
     try:
-        said = json.loads(bytes(record[body_begin : body_begin + head[14]]))
-        entry = _checkpoint(said, properties) if tag == CHECKPOINT_TAG else _ack(said, tag)
+        body = json.loads(bytes(record[body_begin : body_begin + head[14]]))
+        entry = _checkpoint(body, properties) if tag == CHECKPOINT_TAG else _ack(body, tag)
     except (
         ValueError,
         TypeError,
@@ -169,40 +169,40 @@ def read_entry(record: Buffer) -> tuple[PopCheckpoint | Ack, Mapping[str, str]] 
     return entry, properties
 
 
-def _checkpoint(said: dict[str, Any], properties: Mapping[str, str]) -> PopCheckpoint:
-    batched = _batched(said)
-    done = said.get("bm") or 0
+def _checkpoint(body: dict[str, Any], properties: Mapping[str, str]) -> PopCheckpoint:
+    batched = _batched(body)
+    done = body.get("bm") or 0
     if not isinstance(done, int):
         raise ValueError("bm is not a number")
-    diffs = said.get("d") or range(_count(said["n"], _COUNT_MAX))
-    offsets = [_count(batched.start_offset + diff) for diff in _some(diffs)]
+    diffs = body.get("d") or range(_count(body["n"], _COUNT_MAX))
+    offsets = [_count(batched.start_offset + diff) for diff in _limited(diffs)]
     if offsets != sorted(set(offsets)):
         raise ValueError("its offsets are not ascending")
     pending = [at for i, at in enumerate(offsets) if not done >> i & 1]
     revive_queue = _count(int(properties.get(REAL_QUEUE) or 0), INT32_MAX)
     return PopCheckpoint(
-        batched, pending, _count(said["it"]), revive_queue, _count(said.get(_FIRST, 0))
+        batched, pending, _count(body["it"]), revive_queue, _count(body.get(_FIRST, 0))
     )
 
 
-def _ack(said: dict[str, Any], tag: str) -> Ack:
-    offsets = said["aol"] if tag == BATCH_ACK_TAG else [said["ao"]]
-    return Ack(_batched(said), [_count(at) for at in _some(offsets)])
+def _ack(body: dict[str, Any], tag: str) -> Ack:
+    offsets = body["aol"] if tag == BATCH_ACK_TAG else [body["ao"]]
+    return Ack(_batched(body), [_count(at) for at in _limited(offsets)])
 
 
-def _some(numbers: Any) -> Any:
+def _limited(numbers: Any) -> Any:
     if len(numbers) > _COUNT_MAX:
         raise ValueError(f"it names {len(numbers)} offsets, at most {_COUNT_MAX} are allowed")
     return numbers
 
 
-def _batched(said: dict[str, Any]) -> Batched:
-    names = said["c"], said["t"], said.get("bn") or ""
+def _batched(body: dict[str, Any]) -> Batched:
+    names = body["c"], body["t"], body.get("bn") or ""
     if not all(isinstance(name, str) for name in names):
         raise ValueError("a name is not a text")
     group, topic, broker = names
-    queue_id, start = _count(said["q"], INT32_MAX), _count(said["so"])
-    return Batched(group, topic, queue_id, start, _count(said["pt"]), broker)
+    queue_id, start = _count(body["q"], INT32_MAX), _count(body["so"])
+    return Batched(group, topic, queue_id, start, _count(body["pt"]), broker)
 
 
 def _count(value: Any, upper: int = OFFSET_MAX) -> int:

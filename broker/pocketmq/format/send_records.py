@@ -40,12 +40,19 @@ class SendRecords(PlainRecords):
 
     frame           frame of the topic
     sizes, places   size and physical offset of each record
-    told_queue_id   target queue of the messages; half messages are stored in another queue
+    target_queue_id   target queue of the messages; half messages are stored in another queue
     """
 
     __slots__ = (
-        "_digits", "_queue_id", "frame", "places", "queue_offset", "request", "sizes", "time_ms",
-        "told_queue_id",
+        "_digits",
+        "_queue_id",
+        "frame",
+        "places",
+        "queue_offset",
+        "request",
+        "sizes",
+        "target_queue_id",
+        "time_ms",
     )  # fmt: skip
 
     def __init__(self, request: SendRequest) -> None:
@@ -55,7 +62,7 @@ class SendRecords(PlainRecords):
         self.sizes: list[int] = []
         self.places: list[int] = []
         self._queue_id: i64 = 0
-        self.told_queue_id: i64 = 0
+        self.target_queue_id: i64 = 0
         self._digits = b""
         self.queue_offset: i64 = 0
         self.time_ms: i64 = 0
@@ -101,7 +108,7 @@ class SendRecords(PlainRecords):
         """Sets the target queue of the messages; `fit` must have returned True."""
         frame = self.frame
         assert frame is not None
-        self.told_queue_id = self._queue_id = queue_id
+        self.target_queue_id = self._queue_id = queue_id
         if not len(frame.before_id):
             return
         self._queue_id = 0

@@ -121,9 +121,9 @@ class _File:
         with self._opened() as entries:
             first = entries.first_from(self._log.min_offset)
             tail = max(entries.upper - SAMPLE_ENTRIES, first)
-            told = list(_told(self._log, entries.part(tail, SAMPLE_ENTRIES)))
+            each = list(_record_styles(self._log, entries.part(tail, SAMPLE_ENTRIES)))
             is_cut = entries.is_cut(tail, SAMPLE_ENTRIES)
-            styles = [style for _, style in (told[:-1] if is_cut else told) if style][-2:]
+            styles = [style for _, style in (each[:-1] if is_cut else each) if style][-2:]
             if styles:
                 return STYLE_5_5 if STYLE_5_5 in styles else STYLE_5_3
             return self._shown(entries, reversed(list(_samples(first, entries.upper))))
@@ -137,8 +137,8 @@ class _File:
                     lower = middle
                 else:
                     upper = middle + SAMPLE_ENTRIES
-            told = _told(self._log, entries.part(lower, upper - lower))
-            return _split([(place, style) for place, style in told if style], before, after)
+            each = _record_styles(self._log, entries.part(lower, upper - lower))
+            return _split([(place, style) for place, style in each if style], before, after)
 
     def _shown(self, entries: "_Entries", samples: Iterable[tuple[int, int]]) -> str:
         shown = (
@@ -153,25 +153,25 @@ class _File:
             yield _Entries(self._disk, descriptor, self._geometry)
 
 
-def _told(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
+def _record_styles(log: PlacedRecords, entries: NDArray[Any]) -> Iterator[tuple[int, str | None]]:
     for place, hashes in _groups(entries):
         record = log.record_at(place)
-        yield place, None if record is None else _style_told(record, hashes)
+        yield place, None if record is None else _style_of(record, hashes)
 
 
-def _split(told: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
+def _split(styles: Sequence[tuple[int, str]], before: str, after: str) -> int | None:
     """Returns the record at which the style changes: the one that the fewest records contradict.
 
     A record that lost an entry to damage shows the wrong style.
     """
-    misfits = sum(style == before for _, style in told)
+    misfits = sum(style == before for _, style in styles)
     least, found = misfits, 0
-    for number, (_, style) in enumerate(told, 1):
+    for number, (_, style) in enumerate(styles, 1):
         misfits += 1 if style == after else -1
         if misfits <= least:
             least, found = misfits, number
-    assert 0 <= least <= len(told)
-    return told[found][0] if found < len(told) else None
+    assert 0 <= least <= len(styles)
+    return styles[found][0] if found < len(styles) else None
 
 
 class _Entries:
@@ -233,7 +233,7 @@ def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str
     sound_end, likely = -1, ""
     for place, hashes in groups[:-1] if is_cut else groups:
         record = log.record_at(place)
-        style = None if record is None else _style_told(record, hashes)
+        style = None if record is None else _style_of(record, hashes)
         if record is None or style is None:
             sound_end, likely = -1, ""
             continue
@@ -245,7 +245,7 @@ def _style_shown(log: PlacedRecords, entries: NDArray[Any], is_cut: bool) -> str
     return "" if is_cut else likely
 
 
-def _style_told(record: Written, hashes: list[int]) -> str | None:
+def _style_of(record: Written, hashes: list[int]) -> str | None:
     """Returns the style of a record's entries; "" if they fit both styles, None if neither."""
     with_tag, without = (_key_hashes(record, style) for style in (STYLE_5_5, STYLE_5_3))
     if hashes == with_tag:

@@ -153,7 +153,7 @@ class ServedMethod:
         self.stats.count_failed(known, seconds)
         try:
             shown = self._service.refuse(known, self.method)
-        except Exception as fault:  # The client is told of this error, not of one without a form.
+        except Exception as fault:  # An error that cannot be encoded: the client gets this one.
             shown = self._service.refuse(self._known(fault), self.method)
         let_frames_go(error)
         return shown

@@ -292,7 +292,7 @@ class MessageStore:
     async def all_durable(self) -> None:
         """Waits until every record appended so far is durable, in either flush mode.
 
-        It does not wait for followers: a promoted one has the tables of its own log's end.
+        It does not wait for followers: the tables of a promoted follower fit its own log.
         A caller that moves a message waits here before it records the move in another file.
         Errors   StoreFailed, such as FsyncFailed
         Cost     a flush, unless one has covered the last append
@@ -402,7 +402,7 @@ class MessageStore:
     async def close(self) -> None:
         """Flushes and dispatches all records, closes, and then removes the abort mark.
 
-        It waits for no follower: puts that still wait for one are told so.
+        It does not wait for followers: puts that wait for one get an error.
         Errors   StoreFailed and its subclasses: the store is closed; the next start recovers it
         """
         self.drain()

@@ -55,7 +55,7 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
 
 @contextmanager
 def drafted(disk: Disk, directory: Path) -> Iterator[Path]:
-    """Yields an empty, locked draft beside a new store; takes the store's place if all went well.
+    """Yields an empty, locked draft beside a new store; renames it to the store on success.
 
     Errors   NotAStore: the store's place is not empty
              StoreLocked: another restore writes to the same place

@@ -35,16 +35,16 @@ _NONE: Final = Further(*(np.zeros(0, dtype=np.int64),) * 3)
 
 
 def further_units(
-    buffer: bytearray, heads: Heads, queue: Numbers, queues: QueueTable, told: Spans
+    buffer: bytearray, heads: Heads, queue: Numbers, queues: QueueTable, spans: Spans
 ) -> Further:
     """Returns the further units of many records.
 
     If a queue was deleted and created again, units before its new first message are left out.
-    Shape    queue: the records' own queue numbers; told: records with further units
+    Shape    queue: the records' own queue numbers; spans: the properties that name further units
     Cost     some 10 µs for each record with further units
     """
     found: list[tuple[int, int, int]] = []
-    for record in told.record.tolist():
+    for record in spans.record.tolist():
         begin, place = int(heads.block_begin[record]), int(heads.physical_offset[record])
         block = buffer[begin : begin + int(heads.block_size[record])]
         own = queues.keys[int(queue[record])]

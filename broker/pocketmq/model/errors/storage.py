@@ -62,7 +62,7 @@ class TooManyRequests(Unavailable, code=Code.TOO_MANY_REQUESTS):
 
 
 class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
-    """A user, connection or address that has too many calls of a class in progress.
+    """A user, connection or address that already has its share of the calls of a class.
 
     holder   "user alice", "address 10.0.0.7"
     field    class of calls
@@ -132,7 +132,7 @@ class Draining(Unavailable):
 
 
 class FollowersLate(Unavailable):
-    """Followers that do not have the log in time."""
+    """Work that needs the log on enough followers, which they did not report in time."""
 
     message = (
         "not all of the log is on {count} brokers after {wait_ms}; look at the followers "
@@ -260,7 +260,7 @@ class StoreDamaged(BrokerReadOnly):
 class StoreLocked(StorageError):
     """Another process has the store open.
 
-    holder   "process 4711 (java)"; "another process" if this machine does not show its number
+    holder   "process 4711 (java)"; "another process" if its id is unknown
     """
 
     plain = StorageError.plain | {"holder"}
@@ -270,7 +270,7 @@ class StoreLocked(StorageError):
 
 
 class NotAStore(StorageError):
-    """A directory with other content."""
+    """A directory or target that is not the expected store."""
 
     message = "{path} is not a store: {why}; name an empty or a store directory"
     path: str
@@ -387,7 +387,7 @@ class ViewFailed(StorageError):
 
 
 class PlaceUnusable(StorageError):
-    """A directory that a build cannot use: an address, a full disk, or not the same everywhere."""
+    """A directory that a build cannot use: an address, a full disk, or different on some host."""
 
     message = "{path} cannot be used: {why}"
     path: str

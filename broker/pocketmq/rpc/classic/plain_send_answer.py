@@ -37,7 +37,7 @@ def encode_answer(reader: ClassicSendRequest, records: SendRecords, out: BytesWr
         return _binary(reader, records, out)
     ids = _ids(records, out)
     identity = reader.identity
-    queue_id, queue_offset = b"%d" % records.told_queue_id, b"%d" % records.queue_offset
+    queue_id, queue_offset = b"%d" % records.target_queue_id, b"%d" % records.queue_offset
     opaque = b"%d" % header.opaque
     size: i64 = len(_BEGIN) + len(queue_id) + len(_MESSAGE) + len(ids) + len(_AFTER_IDS)
     size += len(queue_offset) + len(_FLAG) + len(opaque) + len(_END)
@@ -80,7 +80,7 @@ def _ids(records: SendRecords, out: BytesWriter) -> bytes:
 
 
 def _binary(reader: ClassicSendRequest, records: SendRecords, out: BytesWriter) -> bytes:
-    pairs = [(b"queueId", b"%d" % records.told_queue_id)]
+    pairs = [(b"queueId", b"%d" % records.target_queue_id)]
     if len(reader.identity):
         pairs.append((b"transactionId", reader.identity))
     pairs += [

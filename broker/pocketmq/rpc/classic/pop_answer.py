@@ -90,7 +90,7 @@ def named(record: bytes, topic: str, handle: str) -> bytes:
     _, _, begin, end, block_begin, block_end = split_record(record, 0)
     name, block = topic.encode(), record[block_begin:block_end]
     if record[begin - 1] != end - begin or len(name) > _TOPIC_SIZE_MAX:
-        return record  # A record of version 2 is left as it is.
+        return record
     pair = POP_CHECKPOINT.encode() + NAME_END + handle.encode() + PAIR_END
     block = (block if not block or block.endswith(PAIR_END) else block + PAIR_END) + pair
     if len(block) > PROPERTIES_SIZE_MAX:

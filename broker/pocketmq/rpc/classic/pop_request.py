@@ -44,7 +44,7 @@ def wait_of(request: Command) -> int:
 
 
 def expected(request: Command, group: str, topic: str) -> ReceiveRequest:
-    """Returns the receive whose messages a notification announces.
+    """Returns the receive for whose messages a NOTIFICATION request waits.
 
     Errors   MalformedRequest, IllegalNumber
     """
@@ -56,7 +56,7 @@ def expected(request: Command, group: str, topic: str) -> ReceiveRequest:
 
 
 def order_of(request: Command) -> tuple[bool, str]:
-    """Returns whether messages are popped in order, and then the id of the attempt.
+    """Returns (whether messages are popped in FIFO order, the attempt id; "" if they are not).
 
     Errors   MalformedRequest
     """

@@ -84,7 +84,7 @@ def encode_reply(records: SendRecords, out: BytesWriter) -> bytes:
 
 def _tail(records: SendRecords, out: BytesWriter) -> bytes:
     out.truncate(0)
-    write_number(out, _QUEUE_ID, records.told_queue_id)
+    write_number(out, _QUEUE_ID, records.target_queue_id)
     if records.time_ms < _SMALL_TIME:
         write_wide(out, _STORE_TIME, records.time_ms, 7)
     else:

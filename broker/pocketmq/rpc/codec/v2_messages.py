@@ -188,14 +188,19 @@ class V2Messages:
         if not self._write_system(record, at, body, encoding):
             return b""
         self._write_lease(record, at, handle, attempt)
-        told = users.getvalue()
-        said = system.getvalue()
+        user_block = users.getvalue()
+        system_block = system.getvalue()
         out.truncate(0)
-        size = text_size(len(topic)) + len(told) + text_size(len(said)) + text_size(body_size)
+        size = (
+            text_size(len(topic))
+            + len(user_block)
+            + text_size(len(system_block))
+            + text_size(body_size)
+        )
         write_head(out, _MESSAGE, size)
         write_text(out, field.TOPIC, topic)
-        out.write(told)
-        write_text(out, field.SYSTEM, said)
+        out.write(user_block)
+        write_text(out, field.SYSTEM, system_block)
         write_text(out, field.BODY, body)
         return out.getvalue()
 

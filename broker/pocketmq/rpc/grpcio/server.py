@@ -103,7 +103,7 @@ class GrpcioServer:
         await self._server.start()
 
     def show_ready(self, *, writable: State, replica: State = True) -> None:
-        """Serves calls and reports SERVING; health checks of a state call a callable."""
+        """Serves calls and reports SERVING; a callable state is called by each health check."""
         self._serving.show_ready(writable, replica)
 
     def turn_away(self) -> None:

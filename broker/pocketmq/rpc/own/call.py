@@ -20,7 +20,7 @@ from pocketmq.rpc.own.ending import ABANDONED, EXPIRED, OLD, end, tell
 from pocketmq.rpc.own.page_call import PageCall
 from pocketmq.rpc.own.pending_replies import PendingReplies
 from pocketmq.rpc.own.requests import CallRequests
-from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, ClientConnection
+from pocketmq.rpc.own.server_state import LARGE_REPLY, UNCOUNTED_S, ClientConnection
 from pocketmq.rpc.own.waiting_calls import Unsent
 from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import WireStatus
@@ -179,7 +179,7 @@ class OwnCall(Unsent):
             self.refuse(error)
             return
         finally:
-            if perf_counter() - self.begun > UNTOLD_S:
+            if perf_counter() - self.begun > UNCOUNTED_S:
                 self._connection.edge.look_at_clock()
         if isinstance(given, bytes):
             self.give(given)

@@ -19,20 +19,20 @@ class EagerTask(Generic[Value]):
              cancellation at its await
     """
 
-    __slots__ = ("_coroutine", "_is_told", "_waited")
+    __slots__ = ("_coroutine", "_is_begun", "_waited")
 
     def __init__(self, coroutine: "CoroutineType[Any, None, Value]", waited: Any) -> None:
         assert coroutine.cr_frame is not None, "the coroutine has ended"
         self._coroutine = coroutine
         self._waited = waited
-        self._is_told = False
+        self._is_begun = False
         _mark(waited, is_awaited=False)  # As a task does; the future may have other waiters.
 
     def send(self, value: None, /) -> Any:
         """Returns the awaited future on the first call; then continues the coroutine."""
-        if self._is_told:
+        if self._is_begun:
             return self._coroutine.send(value)
-        self._is_told = True
+        self._is_begun = True
         waited, self._waited = self._waited, None
         _mark(waited, is_awaited=True)
         return waited
@@ -43,8 +43,8 @@ class EagerTask(Generic[Value]):
         Effects  a cancellation also cancels the awaited future, as a task would
         """
         waited, self._waited = self._waited, None
-        assert (waited is None) >= self._is_told, "the awaited future was returned twice"
-        self._is_told = True
+        assert (waited is None) >= self._is_begun, "the awaited future was returned twice"
+        self._is_begun = True
         if isinstance(error, asyncio.CancelledError) and isinstance(waited, asyncio.Future):
             waited.cancel()
         return self._coroutine.throw(error)

@@ -90,7 +90,7 @@ class Speakers(NamedTuple):
     http1: Factory | None = None
     remoting: Callable[[str, str], asyncio.Protocol] | None = None
     """Creates the protocol from the client's address and the address that the client reached; ""
-    stands for the address of the socket."""
+    is the address of the socket."""
     tls_only: bool = False
     """Whether connections without TLS are closed."""
     proxy_protocol: bool = False

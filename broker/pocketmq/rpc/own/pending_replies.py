@@ -48,7 +48,7 @@ class PendingReplies(FlushWaiters):
         self._replies.append(reply)
         self.count += 1
         if stream.headers.timeout_ms >= 0:
-            due_s = self._time_is_over(stream)
+            due_s = self._deadline_of(stream)
             if due_s < self._due_s:
                 self._due_s = due_s
 
@@ -59,7 +59,7 @@ class PendingReplies(FlushWaiters):
         if self._due_s < NEVER:
             self._watch_time()
 
-    def _time_is_over(self, stream: Stream) -> float:
+    def _deadline_of(self, stream: Stream) -> float:
         timeout_ms: int = stream.headers.timeout_ms
         return NEVER if timeout_ms < 0 else self._begun_s + timeout_ms / 1000
 
@@ -102,7 +102,7 @@ class PendingReplies(FlushWaiters):
         now_s, first_s = perf_counter(), NEVER
         over: list[Stream] = []
         for stream in self._left():
-            due_s = self._time_is_over(stream)
+            due_s = self._deadline_of(stream)
             if due_s <= now_s:
                 over.append(stream)
             elif due_s < first_s:

@@ -25,7 +25,7 @@ from pocketmq.rpc.call import (
 )
 from pocketmq.rpc.channel import ClassicCall, RemotingChannel
 from pocketmq.rpc.own.eager_task import EagerTask, begun
-from pocketmq.rpc.own.server_state import LARGE_REPLY, UNTOLD_S, ServerConnection
+from pocketmq.rpc.own.server_state import LARGE_REPLY, UNCOUNTED_S, ServerConnection
 from pocketmq.rpc.own.waiting_calls import FrameCalling
 from pocketmq.rpc.serving import ServedMethod
 from pocketmq.wire.remoting import Command
@@ -149,7 +149,7 @@ class RemotingCall(ClassicCall):
             self.refuse(error)
         finally:
             end_request()
-            if perf_counter() - self.begun > UNTOLD_S:
+            if perf_counter() - self.begun > UNCOUNTED_S:
                 self.channel.edge.look_at_clock()
 
     def _give(self, answer: Command) -> None:
@@ -229,14 +229,14 @@ class RemotingCall(ClassicCall):
         self.lose()
         begin_request(self.metadata)
         try:
-            self._tell(self.served.shown(error, perf_counter() - self.begun))
+            self._send_error(self.served.shown(error, perf_counter() - self.begun))
         except Exception:
             logger.exception("rpc.untold", extra={"method": self.served.path})
             self.channel.cut_off()
         finally:
             end_request()
 
-    def _tell(self, shown: Any) -> None:
+    def _send_error(self, shown: Any) -> None:
         if self.channel.is_open and not self.command.is_one_way:
             # A remark that quotes half of a surrogate pair could not be encoded.
             remark = shown.remark.encode("utf-8", "backslashreplace").decode()

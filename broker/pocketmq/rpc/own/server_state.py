@@ -19,7 +19,7 @@ from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
 """Longest time that all connections together get in one loop iteration."""
-UNTOLD_S: Final = 0.001
+UNCOUNTED_S: Final = 0.001
 """Total time of reads before a turn begins: a turn costs a callback, as much as a small read."""
 STEP_S: Final = 0.0002
 """Estimated duration of the first step of a call that becomes a task."""
@@ -216,7 +216,7 @@ class ServerState:
     def has_time_for(self, size: int) -> bool:
         """Returns whether `size` bytes of a connection may be handled now, or have to be queued."""
         if not self._is_turn:
-            if self._untold_s < UNTOLD_S:
+            if self._untold_s < UNCOUNTED_S:
                 return True
             self.begin_turn()
         if self._line and size > SMALL_READ:
@@ -252,7 +252,7 @@ class ServerState:
         If it were not counted, thousands of calls of one read would run in a single iteration.
         """
         self._untold_s += STEP_S
-        if self._is_turn or self._untold_s >= UNTOLD_S:
+        if self._is_turn or self._untold_s >= UNCOUNTED_S:
             if not self._is_turn:
                 self.begin_turn()
             self._turn_ends_s -= STEP_S

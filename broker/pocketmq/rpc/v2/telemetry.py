@@ -168,7 +168,7 @@ class Telemetry:
                     await stream.answer(await self._answer(given, caller, call, stream, consumer))
                 else:
                     self._note_answer(command, say)
-                del command, given  # Not kept while the client says nothing more.
+                del command, given  # Not kept in memory while the client is silent.
         finally:
             await stream.answer(None)
 

@@ -106,7 +106,7 @@ async def _measured(store: MessageStore) -> _Queues:
 
 
 async def _samples(store: MessageStore, queues: _Queues) -> list[_Sample]:
-    """Returns evenly spread messages: each stands for the same number of messages."""
+    """Returns evenly spread messages: each represents the same number of messages."""
     stride = max(-(-queues.message_count // SAMPLES), 1)
     found: list[_Sample] = []
     at, read_count = stride // 2, 0

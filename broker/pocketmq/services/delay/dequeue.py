@@ -73,7 +73,7 @@ class TimerDequeue:
         """Number of messages that are not delivered yet; 0 before the slot is read."""
         return 0 if self._units is None else len(self._units) - self._at
 
-    async def some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
+    async def deliver_some(self, write_ms: int, is_delivered: IsDelivered | None) -> int:
         """Delivers the next messages, PUT_MAX at most; returns how many units were handled.
 
         write_ms       the present second by the wheel's clock

@@ -137,7 +137,7 @@ class TimerEnqueue:
         """Physical offset below which all messages are read; None: all messages are read."""
         return self._last_place if self.lag else None
 
-    async def some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
+    async def read_some(self, write_ms: int, read_ms: int, is_delivered: IsDelivered) -> bool:
         """Handles the next messages; returns whether there may be more.
 
         write_ms       the present second by the wheel's clock
@@ -298,7 +298,7 @@ class TimerEnqueue:
             self._counts.arrive(units[:count])
             units, queue_offsets = units[count:], queue_offsets[count:]
 
-    def know(self, units: Units) -> None:
+    def count_waiting(self, units: Units) -> None:
         """Counts units that were in the wheel when the broker started."""
         self._counts.add(units)
         self._note_shifts(units["shift_ms"].astype(np.int64), due_times(units))

@@ -57,10 +57,31 @@ class Timer:
     """
 
     __slots__ = (
-        "_arrive_at_ms", "_arrive_upto", "_arriving", "_clock", "_count_at_ms", "_counted",
-        "_counts", "_delivered_before", "_is_closing", "_now", "_putting", "_read_ms",
-        "_resume_below_ms", "_resumption", "_retry_at_ms", "_rounds", "_save_at_ms", "_saved",
-        "_saving", "_seen_before_ms", "_seen_ms", "_slot", "_store", "_told_ms", "_working",
+        "_arrive_at_ms",
+        "_arrive_upto",
+        "_arriving",
+        "_checked_lead_ms",
+        "_clock",
+        "_count_at_ms",
+        "_counted",
+        "_counts",
+        "_delivered_before",
+        "_dispatched_before_ms",
+        "_is_closing",
+        "_now",
+        "_putting",
+        "_read_ms",
+        "_resume_below_ms",
+        "_resumption",
+        "_retry_at_ms",
+        "_rounds",
+        "_save_at_ms",
+        "_saved",
+        "_saved_lead_ms",
+        "_saving",
+        "_slot",
+        "_store",
+        "_working",
         "stats",
     )  # fmt: skip
 
@@ -71,7 +92,7 @@ class Timer:
             [*store.tables.topics.names(), *store.tables.timer_counts.rows]
         )
         self._clock: WheelClock | None = None
-        self._seen_ms = self._told_ms = 0
+        self._checked_lead_ms = self._saved_lead_ms = 0
         """Lead of the wheel's clock over the wall clock in ms: at the last check, as last saved."""
         self._arriving: TimerEnqueue | None = None
         self._resumption: TimerResumption | None = None
@@ -92,8 +113,8 @@ class Timer:
         self._retry_at_ms = 0
         self._save_at_ms = 0
         self._arrive_at_ms = 0
-        self._seen_before_ms: int | None = None
-        """Slot before whose delivery `_all_seen` was last called."""
+        self._dispatched_before_ms: int | None = None
+        """Slot before whose delivery `_all_dispatched` was last called."""
         self._arrive_upto = (0, 0)
         """(slot, queue offset): messages below the offset are read before the slot is delivered."""
         self.stats: list[Stat] = [
@@ -170,7 +191,7 @@ class Timer:
         assert now.monotonic_ms >= self._now.monotonic_ms, "monotonic time decreased"
         self._now = now
         if self._clock is not None:
-            self._look(self._clock)
+            self._check_clock(self._clock)
         return self._rounds.go_on()
 
     async def close(self) -> None:
@@ -199,7 +220,7 @@ class Timer:
         for _ in range(CLOSING_READS_MAX):
             if not arriving.lag or self._store.clock.monotonic_ms() >= until_ms:
                 break
-            await arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+            await arriving.read_some(self._write_ms, self._read_ms, self._is_delivered)
         await end_settled(self._store, self._putting, self._read_ms, until_ms)
         if not arriving.lag:
             await mark_read(self._store, arriving.queue_offset, self._read_ms)
@@ -216,14 +237,14 @@ class Timer:
             if self._now.monotonic_ms < self._retry_at_ms:
                 yield Next(self._retry_at_ms)
                 continue
-            if self._told_ms != self._clock_of().ahead_ms:
+            if self._saved_lead_ms != self._clock_of().ahead_ms:
                 work = self._save_clock()
-            elif self._read_ms < self._write_ms and not self._is_owing:
+            elif self._read_ms < self._write_ms and not self._must_read_first:
                 work = self._deliver()
-            elif self._is_owing or (
+            elif self._must_read_first or (
                 self._arriving.lag and self._now.monotonic_ms >= self._arrive_at_ms
             ):
-                work = self._arrive()
+                work = self._read_new()
             if work is None:
                 yield self._pause()
                 continue
@@ -249,10 +270,11 @@ class Timer:
         assert self._clock is not None
         return self._clock
 
-    def _look(self, clock: WheelClock) -> None:
+    def _check_clock(self, clock: WheelClock) -> None:
         self._store.look_at_clocks(self._now)
-        if clock.ahead_ms != self._seen_ms:
-            by_ms, self._seen_ms = self._seen_ms - clock.ahead_ms, clock.ahead_ms
+        if clock.ahead_ms != self._checked_lead_ms:
+            by_ms = self._checked_lead_ms - clock.ahead_ms
+            self._checked_lead_ms = clock.ahead_ms
             logger.warning("timer.clock_set", extra={"by_ms": by_ms})
         if self._arriving is not None:
             clock.forget(self._arriving.queue_offset)
@@ -277,7 +299,7 @@ class Timer:
         store.timer.observe_clock(self._now)
         clock = self._clock = store.timer.clock
         assert clock is not None
-        self._seen_ms = self._told_ms = progress.shifts[-1].ahead_ms
+        self._checked_lead_ms = self._saved_lead_ms = progress.shifts[-1].ahead_ms
         read_ms = found.read_ms or self._write_ms
         wheel = store.timer.wheel
         if wheel is not None and not found.read_ms:
@@ -296,7 +318,7 @@ class Timer:
         arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
         arriving.kept = found.kept
         for units in store.timer.waiting(read_ms):
-            arriving.know(units)
+            arriving.count_waiting(units)
             await asyncio.sleep(0)
         self._arriving, self._read_ms = arriving, read_ms
 
@@ -312,7 +334,7 @@ class Timer:
 
     # -- work ----------------------------------------------------------------------------------
     @property
-    def _is_owing(self) -> bool:
+    def _must_read_first(self) -> bool:
         """Whether new messages must be read before the next slot, as they may be recall markers."""
         wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
         if self._slot is not None or wheel is None or self._arriving is None:
@@ -323,16 +345,16 @@ class Timer:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
 
-    async def _all_seen(self) -> None:
+    async def _all_dispatched(self) -> None:
         """Waits until all records stored so far are dispatched: they may contain recall markers."""
         await self._store.all_dispatched()
 
-    async def _arrive(self) -> None:
+    async def _read_new(self) -> None:
         assert self._arriving is not None
-        await self._all_seen()
+        await self._all_dispatched()
         upto = self._arrive_upto
         self._arrive_upto = self._read_ms, 0  # A failed read does not delay the slot.
-        has_more = await self._arriving.some(self._write_ms, self._read_ms, self._is_delivered)
+        has_more = await self._arriving.read_some(self._write_ms, self._read_ms, self._is_delivered)
         if has_more:
             self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
@@ -346,11 +368,11 @@ class Timer:
             self._read_ms = wheel.next_used(self._read_ms, write_ms)
             if self._read_ms >= write_ms or wheel.slot(self._read_ms) is None:
                 return
-            if self._seen_before_ms != self._read_ms:
-                self._seen_before_ms = self._read_ms
-                await self._all_seen()
+            if self._dispatched_before_ms != self._read_ms:
+                self._dispatched_before_ms = self._read_ms
+                await self._all_dispatched()
                 self._arrive_upto = self._read_ms, topic_range(self._store)[1]
-                if self._is_owing:
+                if self._must_read_first:
                     return
             self._slot = TimerDequeue(self._store, self._putting, self._counts, self._read_ms)
         await self._deliver_some(self._slot)
@@ -358,7 +380,7 @@ class Timer:
     async def _deliver_some(self, slot: TimerDequeue) -> None:
         is_old = slot.time_ms < self._resume_below_ms
         is_delivered = self._is_delivered if is_old else None
-        await slot.some(self._write_ms, is_delivered)
+        await slot.deliver_some(self._write_ms, is_delivered)
         if slot.is_over:
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
@@ -371,7 +393,7 @@ class Timer:
         while self._saving is not None and not self._saving.is_done:
             await self._saving.reached()
         await self._save(self._read_ms)
-        if self._told_ms != self._clock_of().ahead_ms:
+        if self._saved_lead_ms != self._clock_of().ahead_ms:
             self._retry_at_ms = self._now.monotonic_ms + RETRY_PAUSE_MS
 
     # -- saving the progress -------------------------------------------------------------------
@@ -413,7 +435,7 @@ class Timer:
         flushed = await store.timer.flush()
         if await store.writing.durable():
             await store.timer.write_down(progress._replace(log_flushed=flushed))
-            self._saved, self._told_ms = state, progress.shifts[-1].ahead_ms
+            self._saved, self._saved_lead_ms = state, progress.shifts[-1].ahead_ms
             await self._save_counts()
 
     async def _save_counts(self) -> None:

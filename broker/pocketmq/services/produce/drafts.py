@@ -41,7 +41,7 @@ AT_ONCE: Final = DeliveryRequest()
 class Drafts(NamedTuple):
     """Unchecked messages of a request as columns: each list has an entry for every message.
 
-    wait         whether the answer waits until the messages are as durable as the flush mode says
+    wait         whether the answer waits until the messages are durable, as the flush mode requires
     message_ids  "": the broker generates an id
     queue_ids    ABSENT_QUEUE: the broker chooses a queue
     groups       message groups; "": the message has no message group

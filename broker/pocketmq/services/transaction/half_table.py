@@ -323,10 +323,10 @@ class HalfTable:
             found = topics.find(topic)
             if found is None or not found.is_kept:
                 await topics.ensure(topic, 1)
-        told = op_run(named, store_host=self.store_host, now_ms=self._store.clock.wall_ms())
-        results = await self._store.writing.put([*runs, told], wait=False)
+        op_messages = op_run(named, store_host=self.store_host, now_ms=self._store.clock.wall_ms())
+        results = await self._store.writing.put([*runs, op_messages], wait=False)
         first = results[-1].queue_offset
-        for queue_offset in range(first, first + len(told[1])):
+        for queue_offset in range(first, first + len(op_messages[1])):
             self.ops.add(queue_offset, named)
         return results[:-1]
 

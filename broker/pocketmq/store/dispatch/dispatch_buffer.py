@@ -13,20 +13,20 @@ _SPENT_MAX: Final = 1_024
 class DispatchBuffer:
     """Queue of appended runs in log order; `count` is the number of their records."""
 
-    __slots__ = ("_count_max", "_first", "_followed", "_runs", "_tell", "count")
+    __slots__ = ("_count_max", "_first", "_followed", "_listener", "_runs", "count")
 
     def __init__(self, count_max: int = REMEMBERED_MAX) -> None:
         self._count_max = count_max
         self._runs: list[Written] = []
         self._first = 0
         self._followed = ""
-        self._tell: Callable[[Written], None] | None = None
+        self._listener: Callable[[Written], None] | None = None
         self.count = 0
 
-    def follow(self, topic: str, tell: Callable[[Written], None]) -> None:
-        """Calls `tell`, under the put-lock, with each run that is put to a topic."""
+    def follow(self, topic: str, listener: Callable[[Written], None]) -> None:
+        """Calls `listener`, under the put-lock, with each run that is put to a topic."""
         assert topic
-        self._followed, self._tell = topic, tell
+        self._followed, self._listener = topic, listener
 
     def add(self, written: Sequence[Written]) -> None:
         """Adds the runs of a put; called in log order.
@@ -44,8 +44,8 @@ class DispatchBuffer:
             last = begin
             runs.append(run)
             self.count += len(run.sizes)
-            if self._tell is not None and run.destination.topic == self._followed:
-                self._tell(run)
+            if self._listener is not None and run.destination.topic == self._followed:
+                self._listener(run)
 
     def first_from(self, physical_offset: int) -> int:
         """Drops runs before an offset; returns the physical offset of the next run, -1 for none."""

@@ -226,7 +226,7 @@ class StoreStart:
             )
             if ends.load(encode_checkpoint(values)) != ends.rows:
                 ends.save(encode_checkpoint(values), ends.rows)
-        # What is appended from now on is not confirmed, whatever the last run saw.
+        # Records appended after this are not confirmed, even if the last run's end was higher.
         is_bounded = parts.settings.is_bounded
         mark.is_confirmed |= not end
         mark.confirmed_upto = min(mark.confirmed_upto, end) if is_bounded else OFFSET_MAX

@@ -39,7 +39,7 @@ Work = Callable[[], None]
 
 
 def at_once(then: Then) -> None:
-    """Calls `then`: for a table that is not copied to followers."""
+    """Calls `then`; the default `when_copied`, for a table that followers do not copy."""
     then(None)
 
 
@@ -302,7 +302,7 @@ class TableKind(NamedTuple, Generic[Config]):
 class NamedTable(Generic[Config]):
     """A table by name: topics or groups. Rows with illegal names are preserved but ignored."""
 
-    __slots__ = ("_configs", "_followers", "_kind", "_table", "count_max")
+    __slots__ = ("_configs", "_kind", "_listeners", "_table", "count_max")
 
     def __init__(self, table: RowTable, kind: TableKind[Config]) -> None:
         self.count_max = COUNT_MAX
@@ -310,20 +310,20 @@ class NamedTable(Generic[Config]):
         self._table = table
         self._kind = kind
         self._configs: dict[str, Config] = {}
-        self._followers: list[Callable[[str], None]] = []
+        self._listeners: list[Callable[[str], None]] = []
 
     @property
     def version(self) -> dict[str, Any]:
         """The table's version (DataVersion)."""
         return self._table.version
 
-    def follow(self, told: Callable[[str], None]) -> None:
-        """Calls `told`, which must not raise, with each name that is set or removed."""
-        self._followers.append(told)
+    def follow(self, listener: Callable[[str], None]) -> None:
+        """Calls `listener`, which must not raise, with each name that is set or removed."""
+        self._listeners.append(listener)
 
-    def _tell(self, name: str) -> None:
-        for told in self._followers:
-            told(name)
+    def _notify(self, name: str) -> None:
+        for listener in self._listeners:
+            listener(name)
 
     def load(self) -> None:
         """Reads the table.
@@ -335,7 +335,7 @@ class NamedTable(Generic[Config]):
         self._configs = {n: self._kind.from_row(n, row) for n, row in rows if self._is_name(n)}
 
     def reload(self) -> None:
-        """Reads the table again, and tells followers of the names that differ.
+        """Reads the table again, and calls the listeners with the names that differ.
 
         Errors   TableUnreadable: neither the file nor its `.bak` can be read
         """
@@ -343,7 +343,7 @@ class NamedTable(Generic[Config]):
         self.load()
         for name in before.keys() | self._configs.keys():
             if before.get(name) != self._configs.get(name):
-                self._tell(name)
+                self._notify(name)
 
     def _is_name(self, name: str) -> bool:
         try:
@@ -385,12 +385,12 @@ class NamedTable(Generic[Config]):
         """
         if self._configs.pop(name, None) is not None:
             assert name not in self._configs
-            self._tell(name)
+            self._notify(name)
             await self._table.drop(name)
         await self._table.saved()
 
     async def _put(self, name: str, row: dict[str, Any]) -> Config:
         config = self._configs[name] = self._kind.from_row(name, row)
-        self._tell(name)
+        self._notify(name)
         await self._table.put(name, row)
         return config

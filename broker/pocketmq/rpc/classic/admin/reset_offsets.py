@@ -95,10 +95,12 @@ class AdminResets:
         fields = {"group": group, "topic": topic, "timestamp": "-1", "isForce": "true"}
         for connection, member in found.members.items():
             assert isinstance(connection, RemotingChannel), "a member without a connection"
-            body = self._told(member, topic, queue_offsets)
+            body = self._reset_body(member, topic, queue_offsets)
             connection.tell(Command(TELL_RESET, fields, body))
 
-    def _told(self, member: ClassicMember, topic: str, queue_offsets: Mapping[int, int]) -> bytes:
+    def _reset_body(
+        self, member: ClassicMember, topic: str, queue_offsets: Mapping[int, int]
+    ) -> bytes:
         rows = [(queue_key(self._broker, topic, i), at) for i, at in sorted(queue_offsets.items())]
         if member.language == "CPP":  # Its reader has no maps with objects as keys.
             return text_of({"offsetTable": [{**key, "offset": at} for key, at in rows]}).encode()

@@ -1,7 +1,7 @@
 """Persists group offsets only after the checkpoints of all messages below them are durable.
 
-A fence records the present offsets and the end of the log. It is passed when the log is durable up
-to that end: then the recorded offsets may be persisted.
+A fence (not that of a former leader) records the present offsets and the end of the log. When the
+log is durable up to that end, the fence is passed, and the recorded offsets may be persisted.
 """
 
 from pocketmq.services.consume.journal import Journal
