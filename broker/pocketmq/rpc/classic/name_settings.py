@@ -84,9 +84,7 @@ class ClassicNameSettings:
             raise MalformedRequest(why=f"its value has more than {TEXT_SIZE_MAX} characters")
         if namespace == ORDER_NAMESPACE and not _ORDER.fullmatch(value):
             # Any other text makes all clients of the topic fail.
-            raise MalformedRequest(
-                why="its value is not the queues of an ordered topic, such as broker-a:4"
-            )
+            raise MalformedRequest(why="write the queues of an ordered topic as broker:queues")
         await self._tables.name_settings.put(namespace, key, value)
         return OK
 
