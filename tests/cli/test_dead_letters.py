@@ -1,7 +1,11 @@
 """Dead letters are counted, printed and let go; those that were dealt with do not wait any more."""
 
+from typing import Any
+
 import pytest
 
+from pocketmq.client.async_admin import AsyncAdmin
+from pocketmq.model.administration import RedriveResult
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 
@@ -95,8 +99,30 @@ def test_many_dead_letters_are_sent_again_in_pieces(
     broker.add(TOPIC, *(b"%d" % n for n in range(5)), RETRY_TOPIC="orders")
     broker.stand("billing", "orders")
     assert len(run("dlq", "redrive", "billing", "--yes").document) == 5
-    assert len(broker.requests("Admin/RedriveDeadLetters")) == 3
+    asked = broker.requests("Admin/RedriveDeadLetters")
+    assert [dict(one.until) for one in asked] == [{}, {0: 5}, {0: 5}]
     assert broker.stands("billing", TOPIC) == {0: 5}
+
+
+def test_dead_letters_that_come_while_others_are_sent_again_stay(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketmq.cli.dead_letters.REDRIVEN_MAX", 2)
+    broker.store.tables.topics.adopt(TOPIC, 1)
+    broker.add(TOPIC, b"0", b"1", b"2", RETRY_TOPIC="orders")
+    broker.stand("billing", "orders")
+    redrive = AsyncAdmin.redrive_dead_letters
+
+    async def failing_again(admin: AsyncAdmin, *args: Any, **words: Any) -> RedriveResult:
+        done = await redrive(admin, *args, **words)
+        assert len(broker.requests("Admin/RedriveDeadLetters")) < 9, "it never ends"
+        for _ in done.messages:
+            await broker.inner.add(TOPIC, b"again", RETRY_TOPIC="orders")
+        return done
+
+    monkeypatch.setattr(AsyncAdmin, "redrive_dead_letters", failing_again)
+    assert len(run("dlq", "redrive", "billing", "--yes").document) == 3
+    assert broker.stands("billing", TOPIC) == {0: 3}
 
 
 def test_dead_letters_go_where_they_are_told_to(given_up: LocalBroker) -> None:

@@ -120,6 +120,37 @@ async def test_a_purge_leaves_dead_letters_that_came_after_its_plan(
     assert "Counted 0 dead letters as handled" in (await visitor.get(done.place)).text
 
 
+async def test_a_redrive_leaves_dead_letters_that_came_after_its_plan(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await dead(broker, 2)
+    plan = await visitor.post("/dead-letters/redrive", group="billing")
+    await dead(broker, 1)
+    done = await visitor.post("/dead-letters/redrive", confirm="billing", **hidden(plan))
+    assert "Sent 2 dead letters again" in (await visitor.get(done.place)).text
+    (after,) = (await broker.client.admin.list_dead_letters("billing")).items
+    assert after.waiting_count == 1
+    done = await visitor.post("/dead-letters/redrive", confirm="billing", **hidden(plan))
+    assert "Sent 0 dead letters again" in (await visitor.get(done.place)).text
+
+
+@pytest.mark.parametrize(("to", "lag"), [("latest", 2), ("+1h", 2), ("earliest", 5)])
+async def test_a_reset_skips_no_messages_that_came_after_its_plan(
+    broker: RunningBroker, visitor: BrowserVisit, to: str, lag: int
+) -> None:
+    await dead(broker, 3)
+    plan = await visitor.post("/group/reset", name="billing", to=to)
+    for _ in range(2):
+        await broker.client.send(Message("orders", b"later", queue_id=0))
+    form = {**hidden(plan), "confirm": "billing"}
+    assert (await visitor.post("/group/reset", **form)).place == "/group?name=billing"
+    async with asyncio.timeout(20):
+        (found,) = await broker.client.admin.group_lag("billing", "orders")
+        while found.lag_messages < lag:  # A message is counted when it is dispatched.
+            (found,) = await broker.client.admin.group_lag("billing", "orders")
+    assert found.lag_messages == lag
+
+
 async def test_a_purge_without_its_plan_shows_the_plan(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

@@ -1,6 +1,6 @@
 """`pocketmq dlq`: dead letters, which groups failed to consume."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import inf
 from typing import Final
@@ -96,14 +96,18 @@ def redrive(
     """Send the pending dead letters of GROUP again, as their producers sent them.
 
     All groups of the topic receive them, not only GROUP. Sent dead letters are no longer pending;
-    a crash may send some twice. Without --yes at most 1,024 are listed.
+    a crash may send some twice. Those that arrive meanwhile stay pending. Without --yes at most
+    1,024 are listed.
     """
     left = count_max or inf
+    until: Mapping[int, int] | None = None
     with out.rows(REDRIVEN_COLUMNS, MORE_REDRIVEN_COLUMNS) as rows:
         while True:
             asked = int(min(left, REDRIVEN_MAX))
-            done, waiting = broker.ask(
-                broker.admin.redrive_dead_letters(group, asked, topic=topic, dry_run=not yes)
+            done, waiting, until = broker.ask(
+                broker.admin.redrive_dead_letters(
+                    group, asked, topic=topic, dry_run=not yes, until=until
+                )
             )
             for each in done:
                 rows.add({n: v for n, v in each._asdict().items() if v is not None})

@@ -32,6 +32,7 @@ from pocketmq.model.administration import (
     QueueLag,
     QueueState,
     Redriven,
+    RedriveResult,
     ResetTarget,
     SettingRow,
     StoreMap,
@@ -374,19 +375,26 @@ class AsyncAdmin:
         return Page(_values(DeadLetters, answer.groups), answer.next_page_token)
 
     async def redrive_dead_letters(
-        self, group: str, count_max: int = 0, *, topic: str = "", dry_run: bool = False
-    ) -> tuple[list[Redriven], int]:
+        self,
+        group: str,
+        count_max: int = 0,
+        *,
+        topic: str = "",
+        dry_run: bool = False,
+        until: Mapping[int, int] | None = None,
+    ) -> RedriveResult:
         """Sends dead letters of a group again, the oldest first.
-
-        Returns     the redriven dead letters, and the number of those still pending
 
         count_max   upper limit of dead letters; 0: the broker's limit, 1,024
         topic       target topic; "": the original topic of each dead letter
+        until       `until` of an earlier result: later dead letters stay pending; None: all
         """
         answer = await self._ask(
-            "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic, dry_run=dry_run
-        )
-        return _values(Redriven, answer.messages), answer.waiting_count
+            "RedriveDeadLetters", group=group, max_messages=count_max, topic=topic,
+            dry_run=dry_run, until=dict(until or {}),
+        )  # fmt: skip
+        found = _values(Redriven, answer.messages)
+        return RedriveResult(found, answer.waiting_count, dict(answer.until))
 
     # --- transactions -----------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ A page's place is the offset of each queue below which the next page reads, "0:1
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from pocketmq.client import PullQuery, PullStatus, QueueState, StoredMessage
@@ -41,6 +41,24 @@ def bounds_of(text: str) -> dict[int, int]:
         if min(pair) >= 0:
             bounds[pair[0]] = pair[1]
     return bounds
+
+
+def places_of(rows: Iterable[tuple[str, int, int]]) -> str:
+    """Returns (topic, queue id, bound) rows as a form has them: TOPIC QUEUE:BOUND,…;TOPIC …"""
+    bounds: dict[str, dict[int, int]] = {}
+    for topic, queue_id, bound in rows:
+        bounds.setdefault(topic, {})[queue_id] = bound
+    return ";".join(f"{topic} {place_of(queues)}" for topic, queues in bounds.items())
+
+
+def rows_of(text: str) -> list[tuple[str, int, int]]:
+    """Parses the text of `places_of`; illegal parts are left out."""
+    parts = [part.partition(" ") for part in text.split(";")]
+    return [
+        (topic, queue_id, bound)
+        for topic, _, place in parts
+        for queue_id, bound in bounds_of(place).items()
+    ]
 
 
 async def newest(

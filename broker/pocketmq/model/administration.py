@@ -4,7 +4,7 @@ Fields are named as in pocketmq.v1.Admin. Times are wall times in ms; 0 means no
 Source of groups: SubscriptionGroupConfig.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -308,6 +308,14 @@ class Redriven(NamedTuple):
     topic: str
     queue_id: int
     queue_offset: int | None
+
+
+class RedriveResult(NamedTuple):
+    """Result of one redrive; `until` has the ends of the dead letters to send, by queue id."""
+
+    messages: list[Redriven]
+    waiting_count: int
+    until: Mapping[int, int]
 
 
 class StoreStatus(NamedTuple):

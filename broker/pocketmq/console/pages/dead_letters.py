@@ -40,7 +40,10 @@ async def of_group(page: Visit) -> Response:
 
 
 async def redrive(page: Visit) -> Response:
-    """Shows what a redrive would send, and sends it once the plan was confirmed."""
+    """Shows what a redrive would send, and sends it once the plan was confirmed.
+
+    The form of the plan has the end of each queue, so that later dead letters stay pending.
+    """
     group, topic = page.text("group"), page.text("topic").strip()
     count = page.exact_number("count", 0, 10**9)
     words: list[object] = ["dlq", "redrive", group]
@@ -50,7 +53,7 @@ async def redrive(page: Visit) -> Response:
     back = page.url("/dead-letters/group", group=group)
     if page.text("confirm") != group:
         first = min(count, REDRIVEN_MAX) if count else 0
-        plan, waiting = await page.client.admin.redrive_dead_letters(
+        plan, waiting, until = await page.client.admin.redrive_dead_letters(
             group, first, topic=topic, dry_run=True
         )
         total = min(waiting, count) if count else waiting
@@ -59,12 +62,18 @@ async def redrive(page: Visit) -> Response:
         return page.render(
             "plan.html", title=f"Redrive {group}", lines=lines, confirm=group, verb="Redrive",
             target="/dead-letters/redrive", back=back, command=command,
-            fields={"group": group, "topic": topic, "count": page.text("count")},
+            fields={
+                "group": group, "topic": topic, "count": page.text("count"),
+                "until": place_of(until) or "0:0",
+            },
         )  # fmt: skip
     sent, left = 0, count
+    until = bounds_of(page.text("until"))
     for _ in range(ROUNDS_MAX):
         asked = min(left, REDRIVEN_MAX) if count else 0
-        done, waiting = await page.client.admin.redrive_dead_letters(group, asked, topic=topic)
+        done, waiting, until = await page.client.admin.redrive_dead_letters(
+            group, asked, topic=topic, until=until
+        )
         sent, left = sent + len(done), left - len(done)
         if not done or not waiting or (count and left <= 0):
             break

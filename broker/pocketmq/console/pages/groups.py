@@ -6,6 +6,7 @@ from typing import Any, Final
 from starlette.responses import Response
 
 from pocketmq.client import GroupSettings, GroupState, ResetTarget
+from pocketmq.console.browsing import places_of, rows_of
 from pocketmq.console.listing import counted_groups, forget, list_page
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
@@ -17,6 +18,7 @@ SORTS: Final = {
     "lag": lambda one: (-one.stats.lag_messages if one.stats else 0, one.name),
     "members": lambda one: (-one.stats.member_count if one.stats else 0, one.name),
 }
+EARLIEST: Final = ResetTarget()
 LINES_MAX: Final = 200
 """Lines of a plan that a page shows."""
 
@@ -72,7 +74,10 @@ async def change_state(page: Visit) -> Response:
 
 
 async def reset(page: Visit) -> Response:
-    """Shows the plan of a reset, and runs it once the plan was confirmed."""
+    """Shows the plan of a reset, and runs it once the plan was confirmed.
+
+    The form of the plan has the new offsets: a reset to the end skips no later messages.
+    """
     name, topic, to = page.text("name"), page.text("topic"), page.text("to", "latest").strip()
     try:
         target = _target(to, page.now_ms)
@@ -81,12 +86,10 @@ async def reset(page: Visit) -> Response:
         return page.redirect("/group", name=name)
     queues = (page.exact_number("queue"),) if topic and page.has("queue") else ()
     is_done = page.text("confirm") == name
-    state = await page.client.admin.describe_group(name)
-    moved: list[MovedOffset] = []
-    for each in [topic] if topic else _own_topics(state):
-        moved += await page.client.admin.reset_offsets(
-            name, each, target, queue_ids=queues, dry_run=not is_done
-        )
+    if is_done and page.has("until") and target != EARLIEST:
+        moved = await _moved_as_planned(page, name)
+    else:
+        moved = await _moved(page, name, topic, target, queues, is_done=is_done)
     words: list[object] = ["group", "reset", name, "--to", to]
     words += ["--topic", topic] if topic else []
     words += ["--queue", *queues] if queues else []
@@ -99,9 +102,35 @@ async def reset(page: Visit) -> Response:
     return page.render(
         "plan.html", title=f"Reset {name} to {to}", lines=_lines(changed), confirm=name,
         target="/group/reset", verb="Reset",
-        fields={"name": name, "topic": topic, "to": to, "queue": page.text("queue")},
+        fields={
+            "name": name, "topic": topic, "to": to, "queue": page.text("queue"),
+            "until": places_of((one.topic, one.queue_id, one.new_offset) for one in moved) or "-",
+        },
         command=command, back=page.url("/group", name=name),
     )  # fmt: skip
+
+
+async def _moved(
+    page: Visit, name: str, topic: str, target: ResetTarget, queues: tuple[int, ...],
+    *, is_done: bool,
+) -> list[MovedOffset]:  # fmt: skip
+    state = await page.client.admin.describe_group(name)
+    moved: list[MovedOffset] = []
+    for each in [topic] if topic else _own_topics(state):
+        moved += await page.client.admin.reset_offsets(
+            name, each, target, queue_ids=queues, dry_run=not is_done
+        )
+    return moved
+
+
+async def _moved_as_planned(page: Visit, name: str) -> list[MovedOffset]:
+    planned: dict[str, dict[int, int]] = {}
+    for topic, queue_id, queue_offset in rows_of(page.text("until")):
+        planned.setdefault(topic, {})[queue_id] = queue_offset
+    moved: list[MovedOffset] = []
+    for topic, queue_offsets in planned.items():
+        moved += await page.client.admin.set_offsets(name, topic, queue_offsets)
+    return moved
 
 
 def _target(to: str, now_ms: int) -> ResetTarget:

@@ -1,13 +1,12 @@
 """Topics: the list, one topic, and its creation, change, purge and removal."""
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from pocketmq.client import ClientError, TopicChange, TopicState, errors
-from pocketmq.console.browsing import bounds_of, newest, place_of
+from pocketmq.console.browsing import newest, places_of, rows_of
 from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import PurgedQueue, TopicProducer
@@ -148,34 +147,16 @@ async def _plan_purge(page: Visit) -> Response:
     name = page.text("name")
     queues = await page.client.admin.purge_topic(name, dry_run=True)
     lines = [f"{one.topic}, queue {one.queue_id}: {one.message_count} messages" for one in queues]
+    until = places_of((one.topic, one.queue_id, one.new_min_offset) for one in queues)
     return _plan(
-        page, name, "purge", lines or ["nothing: there are no messages"],
-        until=_until_text(queues) or NOTHING,
-    )  # fmt: skip
+        page, name, "purge", lines or ["nothing: there are no messages"], until=until or NOTHING
+    )
 
 
 async def _plan_removal(page: Visit) -> Response:
     name = page.text("name")
     removed = await page.client.admin.delete_topic(name, dry_run=True)
     return _plan(page, name, "remove", [f"topic {one}" for one in removed])
-
-
-def _until_text(queues: Iterable[PurgedQueue]) -> str:
-    """Returns the ends of a plan's queues as a form has them: TOPIC QUEUE:END,…;TOPIC …"""
-    ends: dict[str, dict[int, int]] = {}
-    for one in queues:
-        ends.setdefault(one.topic, {})[one.queue_id] = one.new_min_offset
-    return ";".join(f"{topic} {place_of(bounds)}" for topic, bounds in ends.items())
-
-
-def _until(text: str) -> list[PurgedQueue]:
-    """Parses the ends of a plan's queues; illegal parts are left out."""
-    rows = [part.partition(" ") for part in text.split(";")]
-    return [
-        PurgedQueue(topic, queue_id, 0, end)
-        for topic, _, place in rows
-        for queue_id, end in bounds_of(place).items()
-    ]
 
 
 def _plan(page: Visit, name: str, what: str, lines: list[str], **fields: str) -> Response:
@@ -202,7 +183,8 @@ async def remove(page: Visit) -> Response:
 
 async def purge(page: Visit) -> Response:
     """Purges what a plan showed of a topic whose name was typed as confirmation."""
-    name, planned = page.text("name"), _until(page.text("until"))
+    name, rows = page.text("name"), rows_of(page.text("until"))
+    planned = [PurgedQueue(topic, queue_id, 0, end) for topic, queue_id, end in rows]
     if page.text("confirm") != name or not page.has("until"):
         return await _plan_purge(page)
     queues = await page.client.admin.purge_topic(name, planned=planned) if planned else []

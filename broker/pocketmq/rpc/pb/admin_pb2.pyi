@@ -731,16 +731,25 @@ class ListDeadLettersResponse(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[DeadLetters, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveDeadLettersRequest(_message.Message):
-    __slots__ = ("group", "max_messages", "topic", "dry_run")
+    __slots__ = ("group", "max_messages", "topic", "dry_run", "until")
+    class UntilEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     GROUP_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     group: str
     max_messages: int
     topic: str
     dry_run: bool
-    def __init__(self, group: _Optional[str] = ..., max_messages: _Optional[int] = ..., topic: _Optional[str] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    until: _containers.ScalarMap[int, int]
+    def __init__(self, group: _Optional[str] = ..., max_messages: _Optional[int] = ..., topic: _Optional[str] = ..., dry_run: _Optional[bool] = ..., until: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class RedrivenMessage(_message.Message):
     __slots__ = ("message_id", "dead_queue_id", "dead_queue_offset", "topic", "queue_id", "queue_offset")
@@ -759,12 +768,21 @@ class RedrivenMessage(_message.Message):
     def __init__(self, message_id: _Optional[str] = ..., dead_queue_id: _Optional[int] = ..., dead_queue_offset: _Optional[int] = ..., topic: _Optional[str] = ..., queue_id: _Optional[int] = ..., queue_offset: _Optional[int] = ...) -> None: ...
 
 class RedriveDeadLettersResponse(_message.Message):
-    __slots__ = ("messages", "waiting_count")
+    __slots__ = ("messages", "waiting_count", "until")
+    class UntilEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: int
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[int] = ...) -> None: ...
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     WAITING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[RedrivenMessage]
     waiting_count: int
-    def __init__(self, messages: _Optional[_Iterable[_Union[RedrivenMessage, _Mapping]]] = ..., waiting_count: _Optional[int] = ...) -> None: ...
+    until: _containers.ScalarMap[int, int]
+    def __init__(self, messages: _Optional[_Iterable[_Union[RedrivenMessage, _Mapping]]] = ..., waiting_count: _Optional[int] = ..., until: _Optional[_Mapping[int, int]] = ...) -> None: ...
 
 class ListDelayedRequest(_message.Message):
     __slots__ = ("topic", "message_id", "page_size", "page_token")

@@ -348,16 +348,20 @@ class AdminMethods:
         """Sends dead letters of a group to their original topics, or to a given topic."""
         group, count = request.group, request.max_messages
         check_number("max_messages", count, upper=INT32_MAX)
+        for end in request.until.values():
+            check_number("until", end)
+        until = request.until or self._redrive.ends(group)
         done = await self._redrive.redrive(
             group,
             count,
             topic=request.topic,
             dry_run=request.dry_run,
+            until=until,
             check=lambda topic: check_may(call, topic_need(topic, PUB)),
         )
         letters = await dead_letters.dead_letters(self._store, group)
         return pb.RedriveDeadLettersResponse(
-            messages=_messages(done), waiting_count=letters.waiting_count
+            messages=_messages(done), waiting_count=letters.waiting_count, until=until
         )
 
     # -- the store and its process -------------------------------------------------------------

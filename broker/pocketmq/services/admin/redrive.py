@@ -6,7 +6,7 @@ the original topic receive redriven messages.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from pocketmq.format.dead_letter import Revealed, reveal
@@ -45,6 +45,7 @@ class Redrive:
         *,
         topic: str = "",
         dry_run: bool = False,
+        until: Mapping[int, int] | None = None,
         check: Callable[[str], object] = bool,
     ) -> list[Redriven]:
         """Sends the oldest pending dead letters again; durable when this returns.
@@ -52,6 +53,8 @@ class Redrive:
         count_max   upper limit of messages to send; 0, or above MESSAGES_MAX: MESSAGES_MAX
         topic       target topic; "": the original topic of each message
         dry_run     whether to return only the targets
+        until       by queue id, the end of the dead letters to send, as `ends` returned it: later
+                    ones stay pending; None: all
         check       raises an error for a topic to which the caller may not send
         Errors      IllegalGroup, GroupNotFound; IllegalTopic, TopicNotFound, TopicNotWritable,
                     UnsupportedTopic, SystemTopic, OriginUnknown, errors of puts: some dead letters
@@ -63,7 +66,8 @@ class Redrive:
         left = min(count_max or MESSAGES_MAX, MESSAGES_MAX)
         done: list[Redriven] = []
         async with self._turn:
-            for queue in waiting_ranges(self._store, group):
+            for waiting in waiting_ranges(self._store, group):
+                queue = waiting if until is None else _before(waiting, until)
                 while queue.begin < queue.end and left:
                     letters, following = await self._letters(queue, topic, left, check)
                     if dry_run:
@@ -75,6 +79,13 @@ class Redrive:
                     assert queue.begin < following <= queue.end, "the offset does not advance"
                     queue = queue._replace(begin=following)
         return done
+
+    def ends(self, group: str) -> dict[int, int]:
+        """Returns the present ends of a group's dead letters, by queue id.
+
+        Errors   GroupNotFound
+        """
+        return {queue.queue_id: queue.end for queue in waiting_ranges(self._store, group)}
 
     async def _letters(
         self, queue: WaitingDeadLetters, topic: str, left: int, check: Callable[[str], object]
@@ -111,6 +122,10 @@ class Redrive:
             _planned(queue, letter)._replace(queue_offset=result.queue_offset)
             for letter, result in zip(letters, results, strict=True)
         ]
+
+
+def _before(queue: WaitingDeadLetters, until: Mapping[int, int]) -> WaitingDeadLetters:
+    return queue._replace(end=min(queue.end, until.get(queue.queue_id, 0)))
 
 
 def _planned(queue: WaitingDeadLetters, letter: Revealed) -> Redriven:
