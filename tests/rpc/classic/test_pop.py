@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 
 from pocketmq.format.record import decode_record
+from pocketmq.format.record_heads import split_pieces
+from pocketmq.model.topic import TYPE_ATTRIBUTE
 from pocketmq.rpc.classic.message_text import SET_BY_BROKER
 from pocketmq.services.consume import position
 from pocketmq.wire.remoting import BINARY, Command
@@ -415,6 +417,23 @@ async def test_orderly_pops_deliver_one_queue_at_a_time(
     assert again.fields["orderCountInfo"] == "0 qo0%0 1"
     assert await ack(client, *handles(again)) == 0
     assert bodies(await pop(client, order="true")) == [b"b"]
+
+
+@pytest.mark.usefixtures("pops")
+async def test_a_pop_of_a_fifo_topic_without_order_has_the_attempt_in_the_record(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await broker.store.tables.topics.create(
+        "steps", queue_count=2, attributes={TYPE_ATTRIBUTE: "FIFO"}
+    )
+    await broker.add("steps", b"a", b"b", queue_id=1)
+    for times in range(3):
+        reply = await pop(client, topic="steps")
+        records = [decode_record(one) for one in split_pieces([reply.body])]
+        assert [one.reconsume_times for one in records] == [times, times]
+        assert bodies(reply) == [b"a", b"b"]
+        assert "orderCountInfo" not in reply.fields
+        await broker.pass_time(INVISIBLE_MS)
 
 
 @pytest.mark.usefixtures("pops")

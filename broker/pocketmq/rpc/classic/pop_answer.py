@@ -7,6 +7,8 @@ Clients build receipt handles from these fields and from popTime, invisibleTime 
 the fields list only leases of the requested topic that have these three values, one for each queue.
 All other records are changed: they name the requested topic, and have their handle as POP_CK. The
 client for Java overwrites it if startOffsetInfo is empty, so this has the first lease at least.
+Records do not contain deliveries in FIFO order. Clients that pop in order read their number in
+orderCountInfo. In answers to other pops the records themselves are changed.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.
 """
 
@@ -23,6 +25,8 @@ from pocketmq.services.consume.handles import runs_of
 from pocketmq.wire.remoting import Command
 
 _TOPIC_SIZE_MAX: Final = 127
+_RETRY_COUNT_TO_BODY: Final = -16
+"""Position of a record's retry count, relative to its body."""
 
 
 def nothing_found(request: ReceiveRequest, now_ms: int) -> Command:
@@ -60,7 +64,9 @@ def popped(request: ReceiveRequest, received: Received, rest: int) -> Command:
             seen.add(place.queue_id)
             starts.append(f"{NORMAL} {place.queue_id} {place.start_offset}")
             offsets.append(f"{NORMAL} {place.queue_id} {','.join(map(str, queue_offsets))}")
-        if place.revive_queue == ORDERED:
+        if place.revive_queue == ORDERED and not request.in_order:
+            own = [retried(*one) for one in zip(own, own_attempts, strict=True)]
+        elif place.revive_queue == ORDERED:
             counts += [
                 f"{place.retry} qo{place.queue_id}%{offset} {times - 1}"
                 for offset, times in zip(queue_offsets, own_attempts, strict=True)
@@ -80,6 +86,13 @@ def popped(request: ReceiveRequest, received: Received, rest: int) -> Command:
 
 def _is_shown_by(head: LeasePlace, place: LeasePlace) -> bool:
     return place.retry == NORMAL and place[1:4] == head[1:4]
+
+
+def retried(record: bytes, attempt: int) -> bytes:
+    """Returns a record with the retry count of a delivery attempt."""
+    body_begin = split_record(record, 0)[1]
+    times, end = (attempt - 1).to_bytes(4), body_begin + _RETRY_COUNT_TO_BODY
+    return record[:end] + times + record[end + len(times) :]
 
 
 def named(record: bytes, topic: str, handle: str) -> bytes:
