@@ -280,3 +280,18 @@ async def test_a_time_of_nothing_and_one_of_twelve_hours_are_taken(
     assert bodies(await desk.receive()) == ["a"]
     await desk.step(INVISIBLE_MS)
     assert {"c", "d"} <= {*bodies(await desk.receive())} <= {"a", "c", "d"}
+
+
+@pytest.mark.parametrize("attempts_max", [1, 2])
+async def test_who_waits_at_the_limit_in_flight_is_served_as_leases_end(
+    tmp_path: Path, attempts_max: int
+) -> None:
+    async with consuming(tmp_path / "s", in_flight_max=1) as desk:
+        await desk.store.tables.groups.update(GROUP, GroupSettings(max_attempts=attempts_max))
+        await desk.send("a", "b")
+        assert bodies(await desk.receive()) == ["a"]
+        waiting = await desk.parked(wait_ms=100_000, max_messages=1)
+        await desk.step(INVISIBLE_MS + 1_000)
+        await desk.step()
+        assert waiting.done()
+        assert bodies(waiting.result()) == ["b"]

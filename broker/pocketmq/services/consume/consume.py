@@ -330,6 +330,16 @@ class Consume:
         if target is not None and self._mode(target).frees(target):
             self._long_polls.serve(target)
 
+    def _serve_capped(self) -> None:
+        """Serves parked receives whose queues had too many messages in flight.
+
+        No message may arrive for them: expired leases may have ended as dead letters.
+        """
+        for target in self._targets.values():
+            if target.is_capped:
+                target.is_capped = False
+                self._long_polls.serve(target)
+
     def _watched(self, target: GroupTopic) -> None:
         """Requests a step at the end of leases that block waiting receives."""
         end_ms = self._mode(target).watch_ends(target)
@@ -362,6 +372,7 @@ class Consume:
         if self._job is not None and self._job.is_done:
             job, self._job = self._job, None
             job.result()
+            self._serve_capped()
         if self._job is None:
             work = self._lease.work(now.monotonic_ms)
             self._job = None if work is None else Job(work)
