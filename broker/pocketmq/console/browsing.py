@@ -44,7 +44,10 @@ def bounds_of(text: str) -> dict[int, int]:
 
 
 def places_of(rows: Iterable[tuple[str, int, int]]) -> str:
-    """Returns (topic, queue id, bound) rows as a form has them: TOPIC QUEUE:BOUND,…;TOPIC …"""
+    """Returns (topic, queue id, bound) rows as text for a form.
+
+    Shape   TOPIC QUEUE:BOUND,QUEUE:BOUND;TOPIC QUEUE:BOUND
+    """
     bounds: dict[str, dict[int, int]] = {}
     for topic, queue_id, bound in rows:
         bounds.setdefault(topic, {})[queue_id] = bound

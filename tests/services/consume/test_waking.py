@@ -295,3 +295,26 @@ async def test_who_waits_at_the_limit_in_flight_is_served_as_leases_end(
         await desk.step()
         assert waiting.done()
         assert bodies(waiting.result()) == ["b"]
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("topic", [TOPIC, f"%RETRY%{GROUP}"])
+async def test_who_waits_gets_messages_of_a_queue_that_was_added(
+    desk: ConsumeDesk, topic: str, *, fifo: bool
+) -> None:
+    topics = desk.store.tables.topics
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    waiting = await desk.parked()
+    if topic == TOPIC:
+        await topics.update(TOPIC, read_queue_count=4, write_queue_count=4)
+    else:
+        await topics.ensure(topic, 4)
+    await desk.send("a", topic=topic, queue_id=3)
+    assert not waiting.done()
+    await desk.step()
+    async with asyncio.timeout(5):
+        assert bodies(await waiting) == ["a"]
+    await desk.ack(waiting.result())
+    second = await desk.parked()
+    await desk.send("b", topic=topic, queue_id=3)
+    assert bodies(await second) == ["b"]

@@ -54,8 +54,9 @@ class Consume:
     """All receives of a broker, and their leases."""
 
     __slots__ = (
-        "_acks", "_broadcasting", "_clock", "_fifo", "_job", "_lease", "_long_polls", "_modes",
-        "_store", "_targets", "_wakeup", "clients", "is_lease_open", "returns", "stats",
+        "_acks", "_broadcasting", "_changed_topics", "_clock", "_fifo", "_job", "_lease",
+        "_long_polls", "_modes", "_store", "_targets", "_wakeup", "clients", "is_lease_open",
+        "returns", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -77,6 +78,9 @@ class Consume:
         self._broadcasting = Broadcasting(store)
         self._long_polls = LongPolls(store, self._receive_mode, self._release_soon, self._watched)
         self._targets: dict[tuple[str, str], GroupTopic] = {}
+        self._changed_topics: set[str] = set()
+        """Topics that were created or changed since the last step."""
+        store.tables.topics.follow(self._changed_topics.add)
         self._job: Job[None] | None = None
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
@@ -361,10 +365,19 @@ class Consume:
                 else:
                     self._long_polls.serve(self._targets[key])
 
+    def _watch_new_queues(self) -> None:
+        """Makes parked receives wait also for messages of queues that were added."""
+        if self._changed_topics:
+            for target in self._targets.values():
+                if target.parked and target.reads(self._changed_topics):
+                    self._long_polls.watch(target)
+            self._changed_topics.clear()
+
     # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:
         """Ends expired waits and leases, and persists offsets."""
         self._look_again()
+        self._watch_new_queues()
         self._long_polls.end_waits(now.monotonic_ms, now.wall_ms)
         for target in self._fifo.ended(now.monotonic_ms):
             self._long_polls.serve(target)

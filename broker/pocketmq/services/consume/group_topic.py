@@ -89,6 +89,10 @@ class GroupTopic:
             return int(retry in (RETRY_V1, GROUP_RETRY))
         return topic.read_queue_count if topic.is_readable else 0
 
+    def reads(self, topics: set[str]) -> bool:
+        """Returns whether the topic or one of its retry topics is among some topics."""
+        return any(name in topics for name, _ in self._names)
+
     def in_turn(self) -> list[GroupQueue]:
         """Returns all queues in the order in which the next receive reads them."""
         self.refresh()
