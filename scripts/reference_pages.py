@@ -170,24 +170,19 @@ def metrics_page(_: str) -> str:
     )
     lines = heading("Metrics", about)
     texts = help_texts()
+    rows = (
+        *(*contract.NATIVE, *contract.TIMER, *contract.SESSIONS, *contract.OWN),
+        *(*contract.SETTINGS, *contract.ACCESS, *contract.EXPORTS),
+        *(*contract.ROLES, *contract.FOLLOWER),
+    )
     groups = (
-        ("RocketMQ's", (*contract.NATIVE, *contract.TIMER, *contract.SESSIONS)),
-        (
-            "PocketMQ's own",
-            (
-                *contract.OWN,
-                *contract.SETTINGS,
-                *contract.ACCESS,
-                *contract.EXPORTS,
-                *contract.ROLES,
-                *contract.FOLLOWER,
-            ),
-        ),
+        ("RocketMQ's", [row for row in rows if row.name.startswith("rocketmq_")]),
+        ("PocketMQ's own", [row for row in rows if not row.name.startswith("rocketmq_")]),
         ("With metrics.detail = full", contract.FULL),
     )
-    for title, rows in groups:
+    for title, listed in groups:
         lines += [f"## {title}", "", "| metric | kind | labels | value |", "|---|---|---|---|"]
-        for row in sorted(rows):
+        for row in sorted(listed):
             labels = _names(row.labels) or "–"
             lines.append(f"| `{row.name}` | {row.kind} | {labels} | {_plain(texts[row.name])} |")
         lines.append("")

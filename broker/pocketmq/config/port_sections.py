@@ -119,7 +119,7 @@ class ConsoleSection:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicationSection:
-    """The port of slave brokers of RocketMQ, which copy the log (docs/howto/replicating.md)."""
+    """Brokers that copy the log: followers, and slaves of RocketMQ (docs/howto/replicating.md)."""
 
     listen: str = knob(
         "", "Address of RocketMQ's HA protocol for slaves, such as 127.0.0.1:10912; empty: no "
@@ -131,7 +131,7 @@ class ReplicationSection:
         read=networks_from_text,
     )  # fmt: skip
     lag_max_bytes: int = knob(
-        10 * GIB, "Upper limit of the log that retention keeps for a slave that lags."
+        10 * GIB, "Upper limit of the log that retention keeps for a follower or slave that lags."
     )
     leader: str = knob(
         "", "PocketMQ broker whose log and tables this one copies, HOST:PORT or tls://HOST:PORT, "
@@ -144,8 +144,8 @@ class ReplicationSection:
     )
     secret_path: str = knob("", "File with the secret of replication.user.")
     in_sync_replicas: int = knob(
-        1, "Number of brokers, this one included, that have a message before it is acknowledged "
-        "and seen by consumers; 1: followers are not waited for.",
+        1, "Number of brokers, this one included, that must have a message before it is "
+        "acknowledged and visible to consumers; 1: no follower.",
         "inSyncReplicas", lower=1, upper=16,
     )  # fmt: skip
     all_in_sync: bool = knob(
@@ -155,10 +155,10 @@ class ReplicationSection:
     )  # fmt: skip
     ack_timeout_ms: int = knob(
         3_000, "Time after which a producer gets FLUSH_SLAVE_TIMEOUT: the message is stored, and "
-        "seen once enough followers have it.",
+        "visible once enough followers have it.",
         "slaveTimeout", lower=1,
     )  # fmt: skip
     count_legacy_acks: bool = knob(
         False, "Count slaves of RocketMQ for replication.in_sync_replicas, although they report "
-        "what they have in memory, not on disk.",
+        "messages in memory, not on disk.",
     )  # fmt: skip

@@ -81,7 +81,7 @@ class TransactionsSection:
         "rejectTransactionMessage",
     )  # fmt: skip
     timeout_ms: int = live_knob(
-        6 * SECOND_MS, "Age at which the producers of an undecided transaction are first asked.",
+        6 * SECOND_MS, "Age of an undecided transaction at its first check with a producer.",
         "transactionTimeOut", lower=1, upper=INT32_MAX,
     )  # fmt: skip
     check_interval_ms: int = live_knob(
@@ -168,7 +168,7 @@ class StoreSection:
     )  # fmt: skip
     index_style: str = knob(
         StoreShape.index_style,
-        "RocketMQ version whose index format is written; from 5.5 on tags are indexed as well.",
+        "RocketMQ version whose index format is written; from 5.5 on it also has tags.",
         choices=STYLES,
     )  # fmt: skip
     time_zone: str = knob(
