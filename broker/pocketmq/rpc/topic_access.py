@@ -47,6 +47,19 @@ def find_readable(topics: TopicTable, topic: str, group: str, check: TopicCheck)
     return config
 
 
+def find_received(topics: TopicTable, topic: str, group: str) -> TopicConfig:
+    """Returns the config of a topic whose received messages a client of a group settles.
+
+    The topic may have become unreadable since the messages were received.
+
+    Errors   IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic
+    """
+    check_client_reads(topic, group)
+    config = topics.existing(topic)
+    config.check_supported()
+    return config
+
+
 def may_see(
     call: Call,
     tables: Tables,

@@ -18,8 +18,9 @@ from pocketmq.model.errors import (
     IllegalNumber,
     SystemTopic,
     TopicNotFound,
+    TopicNotReadable,
 )
-from pocketmq.model.topic import TYPE_ATTRIBUTE
+from pocketmq.model.topic import PERMISSION_WRITE, TYPE_ATTRIBUTE
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
 from tests.kit.call import FakeCall
@@ -205,6 +206,17 @@ async def test_settling_has_limits(broker: StoreBroker, method: str, most: int) 
 async def test_a_group_that_is_off_receives_nothing(broker: StoreBroker) -> None:
     await broker.store.tables.groups.update("g", GroupSettings(enabled=False))
     with pytest.raises(GroupDisabled):
+        await receive(broker)
+
+
+async def test_messages_of_a_topic_that_became_unreadable_are_settled(broker: StoreBroker) -> None:
+    await broker.add("orders", b"a", b"b")
+    handles = (await receive(broker)).receipt_handles
+    await broker.store.tables.topics.update("orders", permission=PERMISSION_WRITE)
+    found = await settled(broker, "Ack", receipt_handles=handles[:1])
+    found += await settled(broker, "ForwardToDeadLetters", receipt_handles=handles[1:])
+    assert [status for status, _ in found] == [pb.SETTLED, pb.SETTLED]
+    with pytest.raises(TopicNotReadable):
         await receive(broker)
 
 

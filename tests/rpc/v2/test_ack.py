@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Settled, SettleStatus
+from pocketmq.model.topic import PERMISSION_WRITE
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.services.consume.consume import Consume
 from tests.kit.official import OfficialDesk, name
@@ -50,6 +52,15 @@ async def test_what_is_acknowledged_does_not_come_back(
     await desk.broker.pass_time(60_001)
     (back,) = await desk.received("g", "orders")
     assert back.body == b"b"
+
+
+async def test_a_paused_group_acknowledges_messages_of_an_unreadable_topic(
+    desk: OfficialDesk, handles: list[str]
+) -> None:
+    tables = desk.broker.store.tables
+    await tables.groups.update("g", GroupSettings(enabled=False))
+    await tables.topics.update("orders", permission=PERMISSION_WRITE)
+    assert (await desk.ask("AckMessage", ack(*handles))).status.code == pb.OK
 
 
 async def test_each_entry_has_a_status(desk: OfficialDesk, handles: list[str]) -> None:

@@ -3,11 +3,13 @@
 import pytest
 
 from pocketmq.model.administration import GroupSettings, ResetTarget
-from pocketmq.model.errors import GroupNotFound, TopicNotFound
+from pocketmq.model.consuming import SettleStatus
+from pocketmq.model.errors import GroupDisabled, GroupNotFound, TopicNotFound, TopicNotReadable
+from pocketmq.model.topic import PERMISSION_READ, PERMISSION_WRITE
 from pocketmq.services.admin.groups import delete_group
 from pocketmq.services.admin.positions import reset_offsets, set_offsets
 from pocketmq.services.admin.topics import delete_topic
-from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies
+from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, statuses
 from tests.kit.store_language import turns
 
 
@@ -63,6 +65,49 @@ async def test_who_waits_for_what_is_removed_is_told(
     assert desk.consume.waiter_count == 0
     left = desk.store.tables.offsets.all_of(GROUP)
     assert (TOPIC not in left) if what == "topic" else (left == {})
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_group_that_is_turned_off_settles_what_it_has(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send_grouped("a", "b", "c", "d", "e")
+    got = await desk.receive(max_messages=4)
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo, enabled=False))
+    consume, (one, two, three, four) = desk.consume, got.handles
+    settled = [
+        *await consume.ack(GROUP, TOPIC, [one]),
+        *await consume.change_invisible(GROUP, TOPIC, [(two, 5_000)]),
+        *await consume.send_back(GROUP, TOPIC, [(three, 1)]),
+        *await consume.forward_to_dead_letters(GROUP, TOPIC, [four]),
+    ]
+    assert statuses(settled) == [SettleStatus.OK] * 4
+    assert desk.in_flight == 1
+    with pytest.raises(GroupDisabled):
+        await desk.receive()
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+@pytest.mark.parametrize("what", ["group", "topic"])
+async def test_who_waits_as_its_group_or_topic_is_turned_off_gets_no_message(
+    desk: ConsumeDesk, what: str, *, fifo: bool
+) -> None:
+    tables, settings = desk.store.tables, GroupSettings(fifo=fifo)
+    await tables.groups.update(GROUP, settings)
+    waiting = await desk.parked()
+    if what == "group":
+        await tables.groups.update(GROUP, settings._replace(enabled=False))
+    else:
+        await tables.topics.update(TOPIC, permission=PERMISSION_WRITE)
+    await desk.send("a")
+    assert not waiting.done()
+    await desk.step()
+    await turns()
+    assert isinstance(waiting.exception(), GroupDisabled if what == "group" else TopicNotReadable)
+    await tables.groups.update(GROUP, settings._replace(enabled=True))
+    await tables.topics.update(TOPIC, permission=PERMISSION_READ | PERMISSION_WRITE)
+    assert bodies(await desk.receive()) == ["a"]
 
 
 @pytest.mark.parametrize("is_retried", [False, True])

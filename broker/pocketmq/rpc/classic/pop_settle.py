@@ -42,8 +42,7 @@ class ClassicSettle:
     async def ack(self, request: Command, call: ClassicCall) -> Command:
         """Acknowledges a message; durable before the answer.
 
-        Errors   MalformedRequest, GroupNotFound, GroupDisabled; those of a put: the message is
-                 not acknowledged
+        Errors   MalformedRequest, GroupNotFound; those of a put: the message is not acknowledged
         """
         group, topic, handle = _settled_by(request)
         (settled,) = await self._consume.ack(group, topic, [handle])
@@ -52,8 +51,8 @@ class ClassicSettle:
     async def ack_batch(self, request: Command, call: ClassicCall) -> Command:
         """Acknowledges messages of several groups and topics; invalid handles are ignored.
 
-        Errors   MalformedRequest, TooManyElements, GroupNotFound, GroupDisabled; those of a put:
-                 earlier messages of the request are acknowledged
+        Errors   MalformedRequest, TooManyElements, GroupNotFound; those of a put: earlier messages
+                 of the request are acknowledged
         """
         acks = acks_of(request)
         for one in acks:
@@ -65,8 +64,8 @@ class ClassicSettle:
     async def change_invisible(self, request: Command, call: ClassicCall) -> Command:
         """Changes the invisible duration of a message, counted from now; returns a new handle.
 
-        Errors   MalformedRequest, IllegalNumber, IllegalInvisibleTime, GroupNotFound,
-                 GroupDisabled; those of a put: nothing was changed
+        Errors   MalformedRequest, IllegalNumber, IllegalInvisibleTime, GroupNotFound; those of a
+                 put: nothing was changed
         """
         group, topic, handle = _settled_by(request)
         invisible_ms = number_field(request, "invisibleTime", lower=-INT32_MAX)

@@ -41,8 +41,8 @@ class ClassicSendBack:
     async def send_back(self, request: Command, call: ClassicCall) -> Command:
         """Schedules redelivery of a message by delay level, or makes it a dead letter.
 
-        Errors   MalformedRequest, IllegalNumber, those of `ClassicClients.ensure`, GroupDisabled,
-                 SystemTopic, AccessDenied, MessageNotFound; those of a put: nothing was stored
+        Errors   MalformedRequest, IllegalNumber, those of `ClassicClients.ensure`, SystemTopic,
+                 AccessDenied, MessageNotFound; those of a put: nothing was stored
         """
         group = text_field(request, "group")
         retries = number_field(
@@ -69,8 +69,8 @@ class ClassicSendBack:
         The message becomes a dead letter if its retries are used up, or if the group consumes in
         order. The client's maximum of retries overrides the group's.
 
-        Errors   of the awaitable: those of `ClassicClients.ensure`, GroupDisabled,
-                 MalformedRequest, IllegalNumber
+        Errors   of the awaitable: those of `ClassicClients.ensure`, MalformedRequest,
+                 IllegalNumber
         """
         return self._prepared(request, drafts, envelope) if is_returned(request) else None
 

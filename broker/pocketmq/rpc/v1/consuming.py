@@ -27,7 +27,7 @@ from pocketmq.rpc.call import Call, reading_user, turn_user
 from pocketmq.rpc.codec.stored_messages import MessageWriter
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import MalformedRequest
-from pocketmq.rpc.topic_access import check_client_reads, find_readable
+from pocketmq.rpc.topic_access import check_client_reads, find_readable, find_received
 from pocketmq.rpc.v1.pull_message import (
     REPLY_SIZE_MAX,
     begin_of,
@@ -108,7 +108,8 @@ class ConsumeMethods:
         return self._handed_out(request, received, call)
 
     def _request(self, message: pb.ReceiveRequest, call: Call) -> ReceiveRequest:
-        self._check_place(message)
+        check_group(message.group)
+        find_readable(self._topics, message.topic, message.group, check_client_reads)
         check_number("max_messages", message.max_messages, upper=RECEIVE_MAX)
         check_number("wait_ms", message.wait_ms)
         invisible_ms = message.invisible_ms or INVISIBLE_MS
@@ -195,7 +196,7 @@ class ConsumeMethods:
     async def ack(self, message: pb.AckRequest, call: Call) -> bytes:
         """Acknowledges messages; returns an encoded AckResponse.
 
-        Errors   those of `check_group` and `find_readable`; IllegalNumber; errors of puts
+        Errors   those of `check_group` and `find_received`; IllegalNumber; errors of puts
         """
         handles = self._handles(message, SETTLE_MAX)
         return _results(await self._consume.ack(message.group, message.topic, handles))
@@ -243,13 +244,9 @@ class ConsumeMethods:
         return handles
 
     def _check_settling(self, message: Any, field: str, count: int, upper: int) -> None:
-        self._check_place(message)
+        check_group(message.group)
+        find_received(self._topics, message.topic, message.group)
         check_number(field, count, lower=1, upper=upper)
-
-    def _check_place(self, message: Any) -> None:
-        group = message.group
-        check_group(group)
-        find_readable(self._topics, message.topic, group, check_client_reads)
 
 
 def _head(received: Received) -> bytes:

@@ -14,7 +14,7 @@ from pocketmq.model.names import check_number
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.codec.v2_ack import PlainAck, read_ack
 from pocketmq.rpc.pb import messaging_pb2 as pb
-from pocketmq.rpc.topic_access import check_client_reads, find_readable
+from pocketmq.rpc.topic_access import find_received
 from pocketmq.rpc.v2.caller import Caller, caller_of
 from pocketmq.rpc.v2.durations import ms_of
 from pocketmq.rpc.v2.resources import group_of, topic_of
@@ -58,7 +58,7 @@ class AckMethods:
         """Acknowledges messages; each entry of the answer has a status.
 
         Errors   ClientIdRequired, IllegalNumber, errors of `group_of`, `topic_of`,
-                 `find_readable` and of puts
+                 `find_received` and of puts
         """
         _, group, topic = self._place(request.group, request.topic, call)
         check_number("entries", len(request.handles), lower=1, upper=HANDLES_MAX)
@@ -115,7 +115,7 @@ class AckMethods:
     def _place(self, group: pb.Resource, topic: pb.Resource, call: Call) -> tuple[Caller, str, str]:
         caller = caller_of(call)
         group_name, topic_name = group_of(group, call), topic_of(topic, call)
-        find_readable(self._topics, topic_name, group_name, check_client_reads)
+        find_received(self._topics, topic_name, group_name)
         self._sessions.heard(caller.session_id, group=group_name)
         return caller, group_name, topic_name
 

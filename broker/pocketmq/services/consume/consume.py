@@ -54,9 +54,9 @@ class Consume:
     """All receives of a broker, and their leases."""
 
     __slots__ = (
-        "_acks", "_broadcasting", "_changed_topics", "_clock", "_fifo", "_job", "_lease",
-        "_long_polls", "_modes", "_store", "_targets", "_wakeup", "clients", "is_lease_open",
-        "returns", "stats",
+        "_acks", "_broadcasting", "_changed_groups", "_changed_topics", "_clock", "_fifo", "_job",
+        "_lease", "_long_polls", "_modes", "_store", "_targets", "_wakeup", "clients",
+        "is_lease_open", "returns", "stats",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, settings: ConsumeSettings) -> None:
@@ -79,8 +79,10 @@ class Consume:
         self._long_polls = LongPolls(store, self._receive_mode, self._release_soon, self._watched)
         self._targets: dict[tuple[str, str], GroupTopic] = {}
         self._changed_topics: set[str] = set()
-        """Topics that were created or changed since the last step."""
+        self._changed_groups: set[str] = set()
+        """Topics and groups that were created or changed since the last step."""
         store.tables.topics.follow(self._changed_topics.add)
+        store.tables.groups.follow(self._changed_groups.add)
         self._job: Job[None] | None = None
         self._acks = Counter("pocketmq_ack_total", "Handles acknowledged.", ("result",))
         self.stats: list[Stat] = [
@@ -230,15 +232,12 @@ class Consume:
 
         Errors   GroupNotFound, GroupDisabled, TopicNotFound; errors of `check_readable`
         """
-        found, config = self._group(group), self._store.tables.topics.existing(topic)
+        found = self._store.tables.groups.existing(group)
+        if found.settings.enabled is False:
+            raise GroupDisabled(group=group)
+        config = self._store.tables.topics.existing(topic)
         config.check_readable()
         return found, config
-
-    def _group(self, group: str) -> GroupConfig:
-        config = self._store.tables.groups.existing(group)
-        if config.settings.enabled is False:
-            raise GroupDisabled(group=group)
-        return config
 
     def _target(self, group: str, topic: str) -> GroupTopic:
         key = (group, topic)
@@ -253,9 +252,11 @@ class Consume:
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
         """Acknowledges messages by their handles; results are in the order of the handles.
 
-        Errors   GroupNotFound, GroupDisabled; errors of a put: nothing was settled
+        A group that was turned off meanwhile settles what it has received.
+
+        Errors   GroupNotFound; errors of a put: nothing was settled
         """
-        self._group(group)
+        self._store.tables.groups.existing(group)
         settled = await self._settled(handles, lambda mode: partial(mode.ack, group, topic))
         done = sum([entry.status is SettleStatus.OK for entry in settled])
         if done:
@@ -278,9 +279,9 @@ class Consume:
 
         entries        (handle, invisible ms) of each message; 0 to 12 h
         is_suspended   whether the delivery of these messages does not count as an attempt
-        Errors         GroupNotFound, GroupDisabled; errors of a put: nothing was changed
+        Errors         GroupNotFound; errors of a put: nothing was changed
         """
-        self._group(group)
+        self._store.tables.groups.existing(group)
         legal = [entry for entry in entries if is_legal(entry)]
 
         def changing(mode: AckMode) -> Settle[tuple[str, int]]:
@@ -302,9 +303,9 @@ class Consume:
         """Schedules redelivery of messages by delay level.
 
         entries  (handle, level) of each message; 0: level by retry count, below 0: dead letter
-        Errors   GroupNotFound, GroupDisabled; errors of a put: nothing was settled
+        Errors   GroupNotFound; errors of a put: nothing was settled
         """
-        config = self._group(group)
+        config = self._store.tables.groups.existing(group)
         settled = await self._settled(entries, lambda mode: partial(mode.send_back, config, topic))
         self._serve_settled(group, topic)
         return settled
@@ -314,7 +315,7 @@ class Consume:
     ) -> list[Settled]:
         """Makes messages dead letters of the group.
 
-        Errors   GroupNotFound, GroupDisabled; errors of a put: nothing was settled
+        Errors   GroupNotFound; errors of a put: nothing was settled
         """
         letters = [(handle, DEAD_LETTER_LEVEL) for handle in handles]
         settled = await self.send_back(group, topic, letters)
@@ -365,19 +366,22 @@ class Consume:
                 else:
                     self._long_polls.serve(self._targets[key])
 
-    def _watch_new_queues(self) -> None:
-        """Makes parked receives wait also for messages of queues that were added."""
-        if self._changed_topics:
-            for target in self._targets.values():
-                if target.parked and target.reads(self._changed_topics):
-                    self._long_polls.watch(target)
-            self._changed_topics.clear()
+    def _heed_changes(self) -> None:
+        """Makes parked receives wait for added queues too; fails them if they may not receive."""
+        topics, groups = self._changed_topics, self._changed_groups
+        for target in self._targets.values() if topics or groups else ():
+            if target.parked and (target.group in groups or target.reads(topics)):
+                check = partial(self._readable, target.group, target.topic)
+                self._long_polls.refuse(target, check)
+                self._long_polls.watch(target)
+        topics.clear()
+        groups.clear()
 
     # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:
         """Ends expired waits and leases, and persists offsets."""
         self._look_again()
-        self._watch_new_queues()
+        self._heed_changes()
         self._long_polls.end_waits(now.monotonic_ms, now.wall_ms)
         for target in self._fifo.ended(now.monotonic_ms):
             self._long_polls.serve(target)

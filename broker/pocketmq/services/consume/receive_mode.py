@@ -113,8 +113,9 @@ class ReceiveMode(ABC):
         """Returns whether a receive may find messages in a queue."""
 
     def is_ready(self, target: GroupTopic) -> bool:
-        """Returns whether a receive may find messages now; False for a deleted group."""
-        if self._store.tables.groups.find(target.group) is None:
+        """Returns whether a receive may find messages; False for a group deleted or turned off."""
+        group = self._store.tables.groups.find(target.group)
+        if group is None or group.settings.enabled is False:
             return False
         for queue in target.all_queues():
             if not queue.is_busy and self._has_some(target, queue):

@@ -9,7 +9,7 @@ from typing import Final
 
 from pocketmq.model.administration import GroupConfig
 from pocketmq.model.batch import PutStatus
-from pocketmq.model.errors import GroupDisabled, MessageNotFound
+from pocketmq.model.errors import MessageNotFound
 from pocketmq.model.message import INT32_MAX, StoredMessage
 from pocketmq.services.consume.redelivery import Redelivery
 from pocketmq.store.message_store import MessageStore
@@ -30,16 +30,10 @@ class Returns:
     async def prepare(self, group: str) -> GroupConfig:
         """Creates the topics of a group's returned messages, durably; returns the group.
 
-        Errors   GroupNotFound, GroupDisabled, DiskFull
+        Errors   GroupNotFound, DiskFull
         """
-        config = self._enabled(group)
-        await self._redelivery.prepare(config)
-        return config
-
-    def _enabled(self, group: str) -> GroupConfig:
         config = self._store.tables.groups.existing(group)
-        if config.settings.enabled is False:
-            raise GroupDisabled(group=group)
+        await self._redelivery.prepare(config)
         return config
 
     async def send_back(
@@ -56,11 +50,11 @@ class Returns:
         level        delay level; 0: the retry count plus 3, below 0: dead letter at once
         retries_max  retries after which the message becomes a dead letter; -1: the group's limit
         check        raises an error for a message that the group may not read
-        Errors       GroupNotFound, GroupDisabled, MessageNotFound, errors of `check`, Corruption;
-                     errors of a put: nothing was stored
+        Errors       GroupNotFound, MessageNotFound, errors of `check`, Corruption; errors of a put:
+                     nothing was stored
         """
         assert physical_offset >= 0, "negative physical offset"
-        config = self._enabled(group)
+        config = self._store.tables.groups.existing(group)
         found = await self._store.reading.record_at(physical_offset)
         if found is None:
             raise MessageNotFound(topic="", message_id=f"offset {physical_offset}")
