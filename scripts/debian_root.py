@@ -23,7 +23,7 @@ CACHE: Final = ROOT / ".cache"
 KEPT: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pocketmq"
 """What all checkouts of this machine share, as a new one would wait minutes for it."""
 KEPT_S: Final = 30 * 86_400
-"""Age at which a tar is made anew: its packages have had updates by then."""
+"""Age at which a tar is made again: its packages have had updates by then."""
 
 GIVEN: Final = "/etc/pip.given"
 """Directory in a root for the files that pip's settings name, mostly certificates."""
@@ -149,7 +149,7 @@ def is_in_reach(release: Release) -> bool:
 def debian_root(packages: Iterable[str], further: Iterable[str] = ()) -> Path:
     """Returns a tar of a minimal Debian with these packages; builds it the first time.
 
-    further  packages that are added to a tar of the others: quicker than to begin anew
+    further  packages that are added to a tar of the others: quicker than a new tar
     Cost     a minute the first time; the tar has about 250 MB
     Errors   Unavailable: no source, or the mirror does not answer
     """

@@ -1,4 +1,4 @@
-"""A follower that copies a leader's log from nothing, against `cp` and sync of the same files.
+"""A follower that copies a leader's whole log, against `cp` and sync of the same files.
 
     python -m bench.catchup STORE BYTES BODY
 

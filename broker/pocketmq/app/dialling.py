@@ -1,4 +1,4 @@
-"""How a broker reaches another one: TLS with the system's certificates, and a signed hello."""
+"""Opens connections to other brokers: TLS with the system's certificates, and a signed hello."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 
 
 def dial_of(leader: str, config: Config, clock: Clock) -> Dial:
-    """Returns how a broker reaches another one.
+    """Returns the functions that connect to a PocketMQ leader.
 
     clock    real time, for signatures
     Errors   IllegalConfig: the secret cannot be read
@@ -40,12 +40,12 @@ def dial_of(leader: str, config: Config, clock: Clock) -> Dial:
 
 
 def is_master(leader: str) -> bool:
-    """Returns whether an endpoint is of a master of RocketMQ, which nothing fences."""
+    """Returns whether an endpoint is of a master of RocketMQ, which cannot be fenced."""
     return leader.startswith(ROCKETMQ)
 
 
 def master_dial_of(leader: str, config: Config) -> Dial:
-    """Returns how a master of RocketMQ is reached: its port of clients, and others.
+    """Returns the functions that connect to the ports of a master of RocketMQ.
 
     Errors   IllegalConfig: the secret cannot be read
     """

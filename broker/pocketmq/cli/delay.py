@@ -47,7 +47,7 @@ def delay() -> None:
 @limit_option("Print at most this many.")
 @click.option(
     "--histogram", "is_histogram", is_flag=True,
-    help="Count them by the time that is left until their delivery.",
+    help="Count them by the time until their delivery.",
 )  # fmt: skip
 def ls(
     broker: BrokerConnection, out: Output, topic: str, count_max: int | None, is_histogram: bool

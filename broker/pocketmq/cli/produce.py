@@ -132,7 +132,7 @@ def produce(
 ) -> None:
     """Send BODY as a message, or each line of a file or of standard input, and print the offsets.
 
-    Empty lines are skipped: a message must have a body. CR LF ends a line too.
+    Empty lines are skipped: a message must have a body. A line may end with CR LF.
     """
     if body is None and path is None and not sys.stdin.isatty():
         path = "-"

@@ -412,9 +412,9 @@ def purge(
 ) -> None:
     """Make a topic's messages unreachable; the topic, its groups and their settings stay.
 
-    Consumers, queries and leases find purged messages no more, also after a restart or a rebuild of
-    the queues. Their bytes stay in the commit log until its files expire, so offline tools still
-    read them. Without --queue, retries in %RETRY%GROUP_TOPIC are purged too. Delayed messages and
+    Consumers, queries and expired leases ignore purged messages, also after a restart or a rebuild
+    of the queues. Their bytes stay in the commit log until its files expire, so offline tools still
+    read them. Without --queue, retries in %RETRY%GROUP_TOPIC are also purged. Delayed messages and
     open transactions are not in the topic yet, and stay.
     """
     ask = partial(broker.admin.purge_topic, name, queue_ids=queue_ids, before_ms=before_ms)

@@ -23,7 +23,7 @@ from pocketmq.wire.remoting import Command
 
 INVALID: Final = Command(
     NO_MESSAGE,
-    remark="the receipt handle is not valid: its message is settled, or was delivered anew",
+    remark="the receipt handle is not valid: its message is settled, or was delivered again",
 )
 
 

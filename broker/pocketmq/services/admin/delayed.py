@@ -1,8 +1,8 @@
 """Lists delayed messages, in pages or by unique key.
 
 Messages of delay levels (SCHEDULE_TOPIC_XXXX) are listed first, then timed messages
-(rmq_sys_wheel_timer). Due messages are not listed, and no timed messages that a newer record with
-the same key recalls or postpones. An empty page need not be the last page.
+(rmq_sys_wheel_timer). Due messages are not listed. Neither are timed messages that a newer record
+with the same key recalls or postpones. An empty page need not be the last page.
 """
 
 from collections.abc import Iterator
