@@ -108,6 +108,20 @@ async def test_a_pull_waits_for_a_matching_message(
     assert bodies(client.replies[number]) == [b"a"]
 
 
+async def test_a_pull_that_waits_as_its_group_is_turned_off_gets_no_message(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    await beat(client, "g", "orders")
+    number = client.send(11, fields("g", "orders", **WAIT))
+    await client.settled()
+    groups = broker.store.tables.groups
+    await groups.update("g", groups.existing("g").settings._replace(enabled=False))
+    await broker.add("orders", b"a")
+    await client.settled()
+    assert client.replies[number].code == 16
+    assert not client.replies[number].body
+
+
 async def test_waiting_pulls_are_answered_at_a_drain(
     broker: StoreBroker, client: RemotingPair
 ) -> None:

@@ -106,7 +106,13 @@ class ClassicPull:
         return self._finished(asked, result)
 
     def _finished(self, asked: PullRequest, result: PullResult) -> Command:
-        """Returns the answer to a pull that waited, during which its group may have been reset."""
+        """Returns the answer to a pull that waited, during which its group may have been reset.
+
+        Errors   GroupDisabled: the group was turned off, and there are messages
+        """
+        group = self._store.tables.groups.find(asked.group)
+        if result.records and group is not None and group.settings.enabled is False:
+            raise GroupDisabled(group=asked.group)
         moved = self._reset_to(asked)
         return answer_of(result) if moved is None else self._moved(asked, moved)
 
