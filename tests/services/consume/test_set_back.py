@@ -1,5 +1,7 @@
 """Receives that wait, and those who run the broker: offsets set back, groups and topics removed."""
 
+import asyncio
+
 import pytest
 
 from pocketmq.model.administration import GroupSettings, ResetTarget
@@ -108,6 +110,17 @@ async def test_who_waits_as_its_group_or_topic_is_turned_off_gets_no_message(
     await tables.groups.update(GROUP, settings._replace(enabled=True))
     await tables.topics.update(TOPIC, permission=PERMISSION_READ | PERMISSION_WRITE)
     assert bodies(await desk.receive()) == ["a"]
+
+
+async def test_a_client_of_a_broadcast_gets_no_message_of_a_group_that_is_turned_off(
+    desk: ConsumeDesk,
+) -> None:
+    waiting = await desk.parked(broadcast=True, client_id="c")
+    await desk.store.tables.groups.update(GROUP, GroupSettings(enabled=False))
+    await desk.send("a")
+    async with asyncio.timeout(5):
+        with pytest.raises(GroupDisabled):
+            await waiting
 
 
 @pytest.mark.parametrize("is_retried", [False, True])

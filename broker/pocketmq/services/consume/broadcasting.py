@@ -8,6 +8,7 @@ Source: BroadcastOffsetManager.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from pocketmq.filter.owned import owned_by
@@ -42,10 +43,13 @@ class Broadcasting:
         """Prevents new waits; parked receives are answered when the store closes."""
         self._is_draining = True
 
-    async def receive(self, request: ReceiveRequest) -> Received:
+    async def receive(
+        self, request: ReceiveRequest, check: Callable[[str, str], object]
+    ) -> Received:
         """Returns the next messages of a client, with empty handles; waits if there are none.
 
-        Errors   Corruption, DiskSlow
+        check    raises an error if a group may no longer receive a topic
+        Errors   Corruption, DiskSlow, errors of `check`
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_ms / 1000
@@ -60,6 +64,7 @@ class Broadcasting:
                 attempts = [1] * len(records)
                 return Received(records, [""] * len(records), attempts, 0, now_ms)
             await self._arrival(request.topic, positions, left)
+            check(request.group, request.topic)
 
     def _of(self, request: ReceiveRequest) -> dict[int, int]:
         """Returns a client's offsets by queue; the client becomes the most recently used client."""

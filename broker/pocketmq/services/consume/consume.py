@@ -123,7 +123,7 @@ class Consume:
         group, topic = self._readable(request.group, request.topic)
         request = request.begun_by(group)
         if request.broadcast:
-            return self._broadcasting.receive(request)
+            return self._broadcasting.receive(request, self._readable)
         target = self._target(request.group, request.topic)
         target.is_ordered = bool(group.settings.fifo) or topic.is_fifo or request.in_order
         if request.has_begin:
