@@ -5,13 +5,14 @@ from typing import Final
 
 from pocketmq.format.record import decode_record
 from pocketmq.model.administration import GroupSettings, ResetTarget
+from pocketmq.model.errors import GroupDisabled
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.topic import dead_letter_topic
 from pocketmq.services.admin.positions import reset_offsets
 from pocketmq.services.admin.redrive import Redrive
 from pocketmq.store.read.cold_read import value_of
 from tests.kit.store_language import STORE_HOST
-from tests.models.consume_model import DEAD, LEFT
+from tests.models.consume_model import DEAD, LEFT, Asked
 from tests.models.consume_settling import ack
 from tests.models.consume_walk import GROUPS, QUEUES, ConsumeWalk
 
@@ -98,6 +99,20 @@ async def redrive(walk: ConsumeWalk, group: str, count: int, turns: int | None =
                 model.sent(old._replace(queue_id=queue_id, queue_offset=place))
     assert done is None or not planned, f"{planned} were not sent again"
     await walk.seen()
+
+
+async def turn(walk: ConsumeWalk, group: str, *, is_on: bool) -> None:
+    """Turns a group on or off; a receive of a group that is off must be refused."""
+    walk.note("turns", group, is_on)
+    await walk.leave()
+    await walk.store.tables.groups.update(group, GroupSettings(enabled=is_on))
+    if not is_on:
+        try:
+            await walk.received(walk.request(group, Asked(1, "", walk.now_ms), 1_000))
+        except GroupDisabled:
+            walk.counts["receives while off"] += 1
+        else:
+            raise AssertionError(f"{group} is off, and received")
 
 
 async def leave_order(walk: ConsumeWalk, group: str) -> None:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from pocketmq.model.administration import ResetTarget
-from tests.models.consume_operators import check_topics, end, leave_order, redrive, reset
+from tests.models.consume_operators import check_topics, end, leave_order, redrive, reset, turn
 from tests.models.consume_settling import DELAYS_MS, ack, change, give_up, send_back
 from tests.models.consume_walk import GROUPS, QUEUES, ConsumeWalk, Handle
 from tests.sim.loop import SeededLoop
@@ -140,6 +140,13 @@ async def _redrive(walk: ConsumeWalk, chance: Random) -> None:
     await redrive(walk, _group(chance), chance.randint(1, 3), _turns(chance))
 
 
+async def _settle_while_off(walk: ConsumeWalk, chance: Random) -> None:
+    group = _group(chance)
+    await turn(walk, group, is_on=False)
+    await chance.choice((_ack, _change, _give_up, _time_passes))(walk, chance)
+    await turn(walk, group, is_on=True)
+
+
 async def _leave_order(walk: ConsumeWalk, chance: Random) -> None:
     if walk.models["auditors"].is_ordered:
         await leave_order(walk, "auditors")
@@ -179,8 +186,8 @@ async def _pull(walk: ConsumeWalk, chance: Random) -> None:
 TAKEN: Final[dict[Take, int]] = {
     _send: 5, _receive: 5, _receive_in_order: 3, _receive_some_tag: 2, _receive_again: 2,
     _receive_renewed: 1, _wait: 4, _leave: 1, _ack: 6, _change: 4, _send_back: 3, _give_up: 3,
-    _reset: 3, _redrive: 6, _leave_order: 1, _time_passes: 5, _time_passes_unseen: 2, _restart: 2,
-    _kill: 2, _cut: 2, _pull: 1,
+    _reset: 3, _redrive: 6, _settle_while_off: 2, _leave_order: 1, _time_passes: 5,
+    _time_passes_unseen: 2, _restart: 2, _kill: 2, _cut: 2, _pull: 1,
 }  # fmt: skip
 """How often each is taken, in parts of all."""
 
