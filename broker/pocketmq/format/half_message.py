@@ -1,15 +1,17 @@
 """Half messages: their parsed fields, and the records that replace a half message.
 
     committed   in its real queue, without the properties that name the queue; the record's system
-                flag marks a commit, and the record contains the prepared transaction offset
+                flag marks a commit, and the record contains the prepared transaction offset. With a
+                delay, which classic producers may request, it is parked like other delayed messages
     checked     put again at the end of the half topic when its producer is asked
     given up    in TRANS_CHECK_MAX_TIME_TOPIC: its producer never decided
 
 Bodies, born times and hosts, and message flags stay as they are stored.
-Source: EndTransactionProcessor.endMessageTransaction, AbstractTransactionalMessageCheckListener,
-TransactionalMessageServiceImpl.putBackHalfMsgQueue, TransactionalMessageBridge.
+Source: EndTransactionProcessor.endMessageTransaction, HookUtils.handleScheduleMessage,
+AbstractTransactionalMessageCheckListener, TransactionalMessageServiceImpl.putBackHalfMsgQueue.
 """
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from pocketmq.format.properties import NAME_END, PAIR_END, PROPERTIES_SIZE_MAX, property_pairs
@@ -21,6 +23,8 @@ from pocketmq.model.decimal import SUMMABLE_MAX, number_of_bytes
 from pocketmq.model.errors import PropertiesTooLarge
 from pocketmq.model.message import (
     CHECK_IMMUNITY_SECONDS,
+    DELAY,
+    DELIVER_AT,
     FIRST_HALF_OFFSET,
     FLAG_TRANSACTION_MASK,
     INT32_MAX,
@@ -32,13 +36,15 @@ from pocketmq.model.message import (
     REAL_QUEUE,
     REAL_TOPIC,
     TAGS,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SECONDS,
     TRANSACTION_CHECK_TIMES,
     TRANSACTION_COMMIT,
     TRANSACTION_ID,
     UNIQUE_KEY,
     StoredMessage,
 )
-from pocketmq.model.system_topics import QueuePlace, real_place
+from pocketmq.model.system_topics import ParkedMessage, QueuePlace, delayed, real_place, timed
 from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
 
 _NOT_DELIVERED: Final = frozenset(
@@ -54,6 +60,10 @@ _OWN_NAMES: Final = frozenset(
 _QUEUE_ID: Final = slice(12, 16)
 _TOPIC_SIZE_MAX: Final = 255
 """Longest topic in a record of version 1."""
+DELAYING: Final = frozenset({DELAY, DELIVER_AT, TIMER_DELAY_MS, TIMER_DELAY_SECONDS})
+"""Properties that delay a committed message."""
+_AHEAD_MAX_MS: Final = 366 * 24 * 3_600_000
+"""Longest delay of a committed message: a transaction must not fail at its commit."""
 _SECONDS_MAX: Final = SUMMABLE_MAX // 1_000
 
 
@@ -148,20 +158,26 @@ def shown_record(record: bytes) -> bytes:
     return bytes(made)
 
 
-def committed(half: Half, queue_count: int = 0) -> Run:
-    """Returns the record of a committed half message, for its real topic.
+def committed(half: Half, queue_count: int = 0, now_ms: int = 0, level_count: int = 1) -> Run:
+    """Returns the record of a committed half message, for its real topic or to wait for its delay.
 
     queue_count   current number of queues of its topic; 0: unknown. If the target queue no longer
                   exists, the message is put into queue number queue_id % queue_count
+    now_ms        wall time, from which on a delay is counted
+    level_count   number of delay levels
     """
     assert half.real is not None
     record = half.record
+    topic, queue_id = half.real
+    if queue_count and queue_id >= queue_count:
+        queue_id %= queue_count
+    parked = _parked(half, QueuePlace(topic, queue_id), now_ms, level_count)
+    topic, queue_id = parked.place
     head, body_begin, _, _, _, _ = split_record(record, 0)
-    block = b"".join(
-        name + NAME_END + value + PAIR_END
-        for name, value in half.pairs.items()
-        if name not in _NOT_DELIVERED
-    )
+    dropped = _NOT_DELIVERED.union(name.encode() for name in parked.dropped)
+    pairs = {name: value for name, value in half.pairs.items() if name not in dropped}
+    pairs |= {name.encode(): value.encode() for name, value in parked.changed.items()}
+    block = b"".join(name + NAME_END + value + PAIR_END for name, value in pairs.items())
     batch = Batch(
         bodies=[record[body_begin : body_begin + head[14]]],
         property_blocks=[block],
@@ -174,10 +190,27 @@ def committed(half: Half, queue_count: int = 0) -> Run:
         reconsume_times=[head[12]],
     )
     flag = head[7] & ~HOSTS_V6_MASK & ~FLAG_TRANSACTION_MASK | TRANSACTION_COMMIT
-    topic, queue_id = half.real
-    if queue_count and queue_id >= queue_count:
-        queue_id %= queue_count
     return Destination(topic, queue_id, head[11], flag, half.place.physical_offset), batch
+
+
+def _parked(half: Half, place: QueuePlace, now_ms: int, level_count: int) -> ParkedMessage:
+    """Returns where a committed message is put; with a delay, parked until it is over."""
+    level = _number(half.pairs, DELAY, SUMMABLE_MAX)
+    if level > 0:
+        return delayed(place, level, level_count)
+    ahead_ms = _number(half.pairs, TIMER_DELAY_SECONDS, _SECONDS_MAX) * 1_000
+    if ahead_ms <= 0:
+        ahead_ms = _number(half.pairs, TIMER_DELAY_MS, SUMMABLE_MAX)
+    if ahead_ms <= 0:
+        ahead_ms = _number(half.pairs, DELIVER_AT, SUMMABLE_MAX) - now_ms
+    if ahead_ms <= 0:
+        return ParkedMessage(place, {})
+    return timed(place, now_ms + min(ahead_ms, _AHEAD_MAX_MS))
+
+
+def has_delay(names: Collection[str]) -> bool:
+    """Returns whether a half message with properties of these names may be delayed."""
+    return not DELAYING.isdisjoint(names)
 
 
 def checked(half: Half, *, store_host: bytes) -> Run:

@@ -28,6 +28,7 @@ _KEYS: Final = b"KEYS"
 _TAGS: Final = b"TAGS"
 _FIRST: Final = b"TRAN_PREPARED_QUEUE_OFFSET"
 _CRC: Final = b"__CRC32#"
+_DELAYING: Final = frozenset({b"DELAY", b"TIMER_DELIVER_MS", b"TIMER_DELAY_MS", b"TIMER_DELAY_SEC"})
 
 
 @final
@@ -152,6 +153,8 @@ class HalfRecord:
             return False
         elif name in (_FIRST, _CRC):
             return False
+        elif name in _DELAYING:
+            self.is_odd = True
         return not self.is_odd
 
     def _take_keys(self, position: i64, end: i64) -> bool:

@@ -321,6 +321,25 @@ async def test_what_a_cut_left_in_doubt_is_looked_at_and_counted_once(tmp_path: 
         assert told == {half.queue_offset: 1 for half in again.halves()}, "in the log, too"
 
 
+@pytest.mark.parametrize("delay", [{"DELAY": "3"}, {"TIMER_DELAY_MS": "60000"}])
+async def test_a_delayed_commit_is_found_although_its_end_was_lost(delay: dict[str, str]) -> None:
+    async with transacting(STORE, disk=SimDisk()) as desk:
+        sent = await desk.half("a", queue_id=0, **delay)
+        place = read_transaction_id(sent)
+        assert place is not None
+        half, _ = await desk.transactions.state_of(place)
+        now_ms = desk.clock.wall_ms()
+        await desk.store.writing.put([committed(half, 2, now_ms, level_count=18)])
+        again = TransactionDesk(desk.talking)
+        await again.transactions.recover()
+        again.listen()
+        await again.run(RULES.timeout_ms + 10_000)
+        assert again.asked == []
+        assert await again.decide(COMMIT, sent) == [None]
+        (refused,) = await again.decide(ROLLBACK, sent)
+        assert isinstance(refused, TransactionDecided)
+
+
 async def test_what_a_start_finds_asked_about_and_decided_is_not_counted_as_open() -> None:
     """One was put again and decided there; that the first one is done was lost."""
     async with transacting(STORE, disk=SimDisk()) as desk:

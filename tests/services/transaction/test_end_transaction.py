@@ -16,10 +16,15 @@ from pocketmq.model.errors import (
 )
 from pocketmq.model.message import TRANSACTION_COMMIT
 from pocketmq.model.reading import ReadRange
+from pocketmq.model.step import Now
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.model.transaction import Resolution
 from pocketmq.services.admin.topics import remove_topics
+from pocketmq.services.delay.levels import Schedule
 from pocketmq.services.transaction.halves import HalfState
-from tests.kit.store_language import at_once
+from pocketmq.store.job import Job
+from tests.kit.store_language import STORE_HOST, at_once
 from tests.kit.transacting import (
     COMMIT,
     ROLLBACK,
@@ -54,6 +59,58 @@ async def test_a_committed_message_is_the_one_that_was_sent(desk: TransactionDes
     assert (message.born_timestamp_ms, message.born_host, message.keys, message.body) == (
         half.born_timestamp_ms, half.born_host, ["k"], b"a",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "ahead_ms"),
+    [
+        ("TIMER_DELAY_SEC", "5", 5_000), ("TIMER_DELAY_MS", "5500", 5_500),
+        ("TIMER_DELIVER_MS", "at", 60_000), ("TIMER_DELAY_MS", "9" * 15, 366 * 86_400_000),
+    ],
+)  # fmt: skip
+async def test_a_commit_waits_for_the_delivery_time_of_its_message(
+    desk: TransactionDesk, name: str, value: str, ahead_ms: int
+) -> None:
+    due_ms = desk.clock.wall_ms() + ahead_ms
+    sent = await desk.half("a", queue_id=1, **{name: str(due_ms) if value == "at" else value})
+    await desk.commit(sent)
+    assert desk.bodies(queue_id=1) == []
+    (message,), (half,) = desk.messages(TIMER_TOPIC), desk.halves()
+    assert desk.store.tables.topics.existing(TIMER_TOPIC).is_kept
+    out_ms = int(message.properties.pop("TIMER_OUT_MS"))
+    assert out_ms < due_ms <= out_ms + 1_000
+    assert message.properties == half.properties
+    assert message.prepared_transaction_offset == half.physical_offset
+    assert desk.named() == [[0]]
+    assert await desk.decide(COMMIT, sent) == [None]
+
+
+@pytest.mark.parametrize(("level", "queue_id"), [("3", 2), ("99", 17)])
+async def test_a_commit_waits_for_the_delay_level_of_its_message(
+    desk: TransactionDesk, level: str, queue_id: int
+) -> None:
+    sent = await desk.half("a", DELAY=level, TIMER_DELAY_MS="1")
+    await desk.commit(sent)
+    assert desk.bodies() == []
+    (message,) = desk.messages(SCHEDULE_TOPIC, queue_id)
+    assert message.properties["DELAY"] == str(queue_id + 1)
+    assert "TIMER_DELAY_MS" not in message.properties
+    schedule = Schedule(desk.store, STORE_HOST)
+    desk.clock.advance(3 * 3_600_000)
+    for _ in range(100):
+        following = schedule.step(Now(desk.clock.monotonic_ms(), desk.clock.wall_ms()))
+        if isinstance(following.mark, Job):
+            await following.mark.reached()
+    await schedule.close()
+    await desk.settled()
+    assert desk.bodies() == ["a"]
+
+
+async def test_a_commit_after_the_delivery_time_of_its_message_delivers_it(
+    desk: TransactionDesk,
+) -> None:
+    await desk.commit(await desk.half("a", TIMER_DELIVER_MS=str(desk.clock.wall_ms() - 1)))
+    assert desk.bodies() == ["a"]
 
 
 async def test_what_is_for_a_queue_that_is_no_more_goes_where_consumers_are(

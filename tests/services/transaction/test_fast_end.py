@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.format.half_message import DELAYING
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from pocketmq.model.transaction import Decision, Resolution
 from tests.kit.transacting import (
@@ -82,6 +83,16 @@ async def test_what_is_looked_at_and_then_decided_is_counted_no_more(
     assert gauge.read() == {(PAID,): 1}  # type: ignore[union-attr]
     assert await decide(desk, ROLLBACK, second)
     assert gauge.read() == {}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", sorted(DELAYING))
+async def test_a_half_message_with_a_delay_is_not_plain(desk: TransactionDesk, name: str) -> None:
+    sent = await desk.half(
+        "a", topic=PAID, queue_id=0, **{name: str(desk.clock.wall_ms() + 60_000)}
+    )
+    assert not await decide(desk, COMMIT, sent)
+    await desk.commit(sent)
+    assert desk.bodies(PAID) == []
 
 
 async def test_of_another_group_or_key_nothing_is_taken(desk: TransactionDesk) -> None:

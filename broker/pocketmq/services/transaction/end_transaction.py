@@ -9,7 +9,7 @@ Source: EndTransactionProcessor.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from pocketmq.format.half_message import Half, committed
+from pocketmq.format.half_message import Half
 from pocketmq.format.transaction_id import HalfPlace, read_transaction_id
 from pocketmq.model.errors import (
     BrokerError,
@@ -270,7 +270,7 @@ class EndTransactions:
     async def _put(self, pairs: list[tuple[Said, Half]]) -> None:
         """Puts outcomes together; one by one if that put is refused."""
         runs = [
-            committed(half, self._queue_count(half.real.topic))
+            self._ledger.committed(half, self._queue_count(half.real.topic))
             for one, half in pairs
             if one.state is HalfState.COMMITTED and half.real is not None
         ]

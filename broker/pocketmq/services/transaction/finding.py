@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
+from pocketmq.format.half_message import has_delay
 from pocketmq.format.transaction_id import HalfPlace
 from pocketmq.model.message import (
     FLAG_TRANSACTION_MASK,
@@ -17,12 +18,15 @@ from pocketmq.model.message import (
     StoredMessage,
 )
 from pocketmq.model.reading import KeyRange
-from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC
+from pocketmq.model.system_topics import TIMER_TOPIC, real_place
+from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC
 from pocketmq.services.transaction.duplicate_halves import NOWHERE, Became, DuplicateHalves
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 PAGE: Final = 64
+PARKING: Final = (TIMER_TOPIC, SCHEDULE_TOPIC)
+"""Topics in which committed messages wait for their delay."""
 _Birth = tuple[object, ...]
 
 
@@ -80,6 +84,11 @@ class HalfSearch:
                 alike = found.get(_birth(message)) if is_committed else None
                 if alike is not None:
                     alike.see_committed(topic, message.prepared_transaction_offset)
+        for topic in PARKING if has_delay(first.properties) else ():
+            async for message in self._of_key(topic, key):
+                place, alike = real_place(message.properties), found.get(_birth(message))
+                if place is not None and alike is not None:
+                    alike.see_committed(place.topic, message.prepared_transaction_offset)
         async for message in self._of_key(GIVEN_UP_TOPIC, key):
             alike = found.get(_birth(message))
             if alike is not None:

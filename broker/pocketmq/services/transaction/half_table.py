@@ -10,7 +10,7 @@ from array import array
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
-from pocketmq.format.half_message import Half, read_half
+from pocketmq.format.half_message import Half, committed, read_half
 from pocketmq.format.op_message import op_run, read_op
 from pocketmq.format.record import BadRecord
 from pocketmq.format.transaction_id import HalfPlace
@@ -18,7 +18,15 @@ from pocketmq.model.batch import PutResult, Run, Written
 from pocketmq.model.errors import MessageDamaged
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.reading import PullStatus, ReadRange
-from pocketmq.model.topic import GIVEN_UP_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
+from pocketmq.model.step import Now
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import (
+    GIVEN_UP_TOPIC,
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    TRANSACTION_GROUP,
+)
 from pocketmq.services.transaction.half_counts import HalfCounts
 from pocketmq.services.transaction.halves import HalfState, Halves
 from pocketmq.store.message_store import MessageStore
@@ -311,6 +319,17 @@ class HalfTable:
             self._waiters.setdefault(queue_offset, []).append(waiter)
             await waiter
 
+    def committed(self, half: Half, queue_count: int) -> Run:
+        """Returns the record of a committed half message; parameters as for `committed`."""
+        clock = self._store.clock
+        now = Now(clock.monotonic_ms(), clock.wall_ms())
+        self._store.look_at_clocks(now)
+        return committed(half, queue_count, now.wall_ms, self._level_count)
+
+    @property
+    def _level_count(self) -> int:
+        return len(self._store.settings.levels.delays_ms)
+
     async def put(self, named: Sequence[int], runs: Sequence[Run]) -> list[PutResult]:
         """Puts the outcomes of half messages with their op messages; returns the results of `runs`.
 
@@ -319,10 +338,12 @@ class HalfTable:
         Errors   errors of store.writing.put: nothing was stored
         """
         topics = self._store.tables.topics
-        for topic in TOPICS:
+        # Recovery finds delayed messages only if their topic is in the topic table.
+        parking = {destination.topic for destination, _ in runs} & {TIMER_TOPIC, SCHEDULE_TOPIC}
+        for topic in (*TOPICS, *parking):
             found = topics.find(topic)
             if found is None or not found.is_kept:
-                await topics.ensure(topic, 1)
+                await topics.ensure(topic, self._level_count if topic == SCHEDULE_TOPIC else 1)
         op_messages = op_run(named, store_host=self.store_host, now_ms=self._store.clock.wall_ms())
         results = await self._store.writing.put([*runs, op_messages], wait=False)
         first = results[-1].queue_offset
