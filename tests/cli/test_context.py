@@ -158,6 +158,6 @@ def test_an_address_of_the_environment_that_is_stronger_is_noted() -> None:
     own = {"POCKETMQ_ENDPOINT": "e:1"}
     add("prod", *PROD)
     told = run("context", "use", "prod", **own).err
-    assert "Note: POCKETMQ_ENDPOINT is set and names another broker: unset it to use prod" in told
+    assert "Note: POCKETMQ_ENDPOINT is set and comes before contexts: unset it to use prod" in told
     assert "Note" not in run("context", "use", "prod").err
     assert "Note" not in run("context", "add", "test", "--endpoint", "t:1", **own).err

@@ -192,7 +192,7 @@ def test_nothing_that_the_file_does_not_name_is_removed(broker: LocalBroker, fil
         ("settings: {retention.age_ms: soon}", "retention.age_ms"),
         ("groups: [{name: a, begin: soon}]", "cannot begin at 'soon'"),
         ("grants: [{user: a, actions: [fly], resource: r}]", "fly"),
-        ("grants: [{user: a, actions: [sub], resource: r}]", "grants[1]: "),
+        ("grants: [{user: a, actions: [sub], resource: r}]", "grants[1] (a): "),
         ("!!python/object/apply:os.getcwd []", "is not YAML"),
         ("\x00", "is not YAML"),
     ],

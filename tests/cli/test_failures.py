@@ -1,5 +1,8 @@
 """The kind of failure decides the exit code, and the output names the next step."""
 
+import errno
+import os
+
 import pytest
 
 from pocketmq.cli.failures import failure_of_broker, failure_of_client
@@ -148,5 +151,11 @@ def test_a_port_that_is_no_broker_is_named_in_plain_words(
     [("rpc.listen", "--listen"), ("http.listen", "--http"), ("rpc.x", "--set rpc.x")],
 )
 def test_an_address_in_use_names_the_option_for_another(field: str, option: str) -> None:
-    error = errors.AddressUnavailable(field=field, address="127.0.0.1:8081", why="in use")
-    assert f"another address: {option} HOST:PORT" in failure_of_broker(error, "serve").next_step
+    why = os.strerror(errno.EADDRINUSE)
+    error = errors.AddressUnavailable(field=field, address="127.0.0.1:8081", why=why)
+    step = failure_of_broker(error, "serve").next_step
+    assert f"another port: {option} HOST:PORT" in step
+    assert ("pocketmq status --endpoint 127.0.0.1:8081" in step) is (field == "rpc.listen")
+    foreign = errors.AddressUnavailable(field=field, address="10.0.0.9:1", why="Cannot assign")
+    step = failure_of_broker(foreign, "serve").next_step
+    assert step.startswith(f"name an address of this machine: {option}")

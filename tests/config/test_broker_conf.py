@@ -73,8 +73,9 @@ def test_a_value_stands_beside_what_it_was(tmp_path: Path) -> None:
 
 
 def test_what_is_changed_is_told(tmp_path: Path) -> None:
-    (warning,) = import_file(conf(tmp_path, USUAL)).warnings
-    assert "lowered from 88" in warning
+    lowered, local = sorted(import_file(conf(tmp_path, USUAL)).warnings)
+    assert "lowered from 88" in lowered
+    assert "only this machine reaches it" in local
 
 
 def test_a_file_of_nothing_sets_nothing(tmp_path: Path) -> None:

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from pocketmq.console.pages.offline import OFFLINE_ROUTES
+from pocketmq.files.disk import Disk
+from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.log.store_directory import ManifestFile, StoreManifest
 from tests.golden_stores import GoldenStores
 from tests.kit.browser import BrowserShown, BrowserVisit, directory_of
 from tests.kit.console_scene import damaged
+from tests.kit.tool_sizes import golden_tool_sizes
 
 TOPIC = "/topic?name=orders"
 HOLD = """import sys
@@ -44,6 +48,15 @@ async def test_a_store_of_rocketmq_is_shown_and_sound(golden: GoldenStores) -> N
         assert "The store is sound. 2,871 records" in result.text
         assert 'class="t-bad" x=' not in result.html
         assert 'class="t0" x=' in result.html
+
+
+async def test_a_store_of_pocketmq_is_shown(golden: GoldenStores, tmp_path: Path) -> None:
+    copy = damaged(golden, tmp_path / "own")
+    shape = golden_tool_sizes(golden, "basic")
+    manifest = StoreManifest.with_shape(shape, cluster="c", broker="b")
+    ManifestFile(Disk(), copy / OWN_DIRECTORY).write(manifest)
+    async with directory_of(copy) as visitor:
+        assert "Written by PocketMQ, format 1" in (await visitor.get("/")).text
 
 
 async def test_damage_is_red_on_the_map_with_what_is_lost(

@@ -171,8 +171,8 @@ ShareTaken: 'holder' uses 7 of the 9 places of class field, and gets no more whi
 DiskFull: the disk under path is full; free space, sends resume by themselves
 DiskAboveLimit: the disk under path is 7 % used with 9 bytes free, sends are refused above 11 %
   (retention.disk_refuse_percent); free space, they resume by themselves
-DiskNearlyFull: the disk under path has 9 bytes free (7 % used), sends need 11: a commit-log file,
-  the reserve and retention.disk_margin_bytes; free space, they resume by themselves
+DiskNearlyFull: the disk under path has 9 bytes free (7 % used), sends need 11 bytes: a commit-log
+  file, the reserve and retention.disk_margin_bytes; free space, they resume by themselves
 DiskSlow: the data is not in memory after 7 reads from disk; request less, or retry later
 Corruption: path is damaged at byte 7 (physical offset 9): why
 MessageDamaged: path is damaged at byte 7 (physical offset 9): why; message 11 of the queue cannot
@@ -198,6 +198,7 @@ WrongFileSize: path has 9 bytes, expected 7; restore it from a copy, or complete
   of the log by a repair with --accept-loss; if all files have that length, set key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
+SettingsFileUnusable: field: why
 AddressUnavailable: setting field: 'address' cannot be listened on: why
 SparkMissing: Spark cannot be started: why
 ViewFailed: path could not be written after 7 tries: why

@@ -123,12 +123,12 @@ def test_of_both_judgements_the_worse_counts_and_the_error_names_its_limit() -> 
     both = replace(SETTINGS, disk_margin_bytes=30)
     above, below = refusal_of(both, disk(45 * GIB)), refusal_of(both, disk(99, used=200))
     assert str(above) == (
-        "the disk under /store is 92 % used with 48318382080 bytes free, sends are refused above "
+        "the disk under /store is 92 % used with 45 GiB free, sends are refused above "
         "90 % (retention.disk_refuse_percent); free space, they resume by themselves"
     )
     assert str(below) == (
-        "the disk under /store has 99 bytes free (67 % used), sends need 100: a commit-log file, "
-        "the reserve and retention.disk_margin_bytes; free space, they resume by themselves"
+        "the disk under /store has 99 bytes free (67 % used), sends need 100 bytes: a commit-log "
+        "file, the reserve and retention.disk_margin_bytes; free space, they resume by themselves"
     )
     assert isinstance(below, DiskNearlyFull)
     assert refusal_of(both, disk(GIB, used=GIB)) is None

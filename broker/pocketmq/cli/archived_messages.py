@@ -161,7 +161,8 @@ class KeyMatches:
                 return
             if not page.next_cursor:
                 text = "the index or the log is damaged: messages with this key may be missing"
-                raise Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
+                step = LOOK_AT_STORE.format(directory=self._broker.directory)
+                raise Failure(text, Exit.DAMAGED, step)
             left -= len(page.messages)
             token = page.next_cursor
 

@@ -137,6 +137,16 @@ class BrokerConnection:
         """Administrative calls of the client."""
         return self.client.admin
 
+    @property
+    def directory(self) -> str:
+        """The broker's store directory for a next step; DIR if this user may not ask for it."""
+        from pocketmq.client import ClientError
+
+        try:
+            return self.ask(self.admin.store_status()).directory
+        except ClientError:
+            return "DIR"
+
     def reader(self, topic: str) -> "AsyncClient | AsyncAdmin":
         """Returns the reader of a topic: `admin` for system, retry and dead-letter topics."""
         is_operators = is_system_topic(topic) or is_group_topic(topic)

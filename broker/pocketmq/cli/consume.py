@@ -203,7 +203,7 @@ def consume(
             pull = damaged.passed_over_by(broker.reader(topic).pull)
             broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), shown.add)
     if damaged.count:
-        raise damaged.failure()
+        raise damaged.failure(broker.directory)
 
 
 def _first_offset(broker: BrokerConnection, topic: str, queue: QueueState, begin: Position) -> int:

@@ -1,6 +1,7 @@
 """`pocketmq context`: connections kept under a name."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -71,9 +72,21 @@ def add(
         raise click.UsageError("--secret-key-file requires --access-key")
     secret = secret_of(secret_key_file)
     if access_key and not secret:
-        secret = click.prompt(f"Secret of {access_key}", hide_input=True, err=True)
+        secret = _asked(access_key)
     contexts.by_name[name] = Context(endpoint, access_key, secret)
     _write(contexts._replace(current=contexts.current or name), name, out)
+
+
+def _asked(access_key: str) -> str:
+    """Returns the secret that is typed, or the first line of standard input."""
+    if sys.stdin.isatty():
+        return str(click.prompt(f"Secret of {access_key}", hide_input=True, err=True))
+    secret = sys.stdin.readline().strip()
+    if not secret:
+        raise click.UsageError(
+            "there is no terminal to ask for the secret: add --secret-key-file FILE"
+        )
+    return secret
 
 
 @context.command(epilog=examples("pocketmq context ls"))
@@ -118,7 +131,7 @@ def _write(contexts: Contexts, name: str, out: Output) -> None:
             out.show(document)
     talk(f"Wrote {path}")
     if name and name == contexts.current and os.environ.get(ENDPOINT_VARIABLE):
-        talk(f"Note: {ENDPOINT_VARIABLE} is set and names another broker: unset it to use {name}")
+        talk(f"Note: {ENDPOINT_VARIABLE} is set and comes before contexts: unset it to use {name}")
 
 
 def _documents(contexts: Contexts) -> Iterator[dict[str, Any]]:

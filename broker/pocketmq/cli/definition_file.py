@@ -1,5 +1,6 @@
 """Reads a file of definitions: YAML, checked field by field before a broker is called."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -97,7 +98,7 @@ def read_definitions(file: Path, sections: Sequence[str] = SECTIONS) -> Definiti
     Errors   UsageError: unreadable, not YAML, or a field that is unknown or of another type
     """
     try:
-        content = file.read_bytes()[: SIZE_MAX + 1]
+        content = sys.stdin.buffer.read(SIZE_MAX + 1) if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise click.UsageError(f"{file} cannot be read: {error.strerror}") from error
     if len(content) > SIZE_MAX:
@@ -143,14 +144,16 @@ def _rows(where: str, section: str, value: Any) -> list[Mapping[str, Any]]:
     for number, row in enumerate(value, 1):
         if not isinstance(row, dict):
             raise click.UsageError(f"{where}[{number}] is not a list of fields")
-        _check_row(f"{where}[{number}]", section, row)
+        named = row.get(REQUIRED[section][0])
+        place = f"{where}[{number}]" + (f" ({named})" if _is_text(named) else "")
+        _check_row(place, section, row)
         try:
             NORMAL[section](row)
         except RequestError as error:
-            raise click.UsageError(f"{where}[{number}]: {error}") from error
+            raise click.UsageError(f"{place}: {error}") from error
         name = row[REQUIRED[section][0]]
         if section != "grants" and name in names:
-            raise click.UsageError(f"{where}[{number}]: {name!r} is defined twice")
+            raise click.UsageError(f"{place}: {name!r} is defined twice")
         names.add(name)
     return value
 

@@ -20,7 +20,7 @@ import click
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.definition_file import FORMAT_VERSION, SECTIONS, Definitions, read_definitions
 from pocketmq.cli.options import FILE, examples, yes_option
-from pocketmq.cli.output import Output, columns, only_planned, talk, yaml_document
+from pocketmq.cli.output import Output, columns, counted, only_planned, talk, yaml_document
 from pocketmq.client import GroupState, TopicState
 from pocketmq.client.async_access import GrantState
 from pocketmq.model.administration import GroupSettings, TopicChange
@@ -394,4 +394,4 @@ def import_command(
     if not changes:
         talk(f"the broker has all definitions of {file}")
     if doable and not yes:
-        raise only_planned(f"{len(doable)} definitions would be created or changed")
+        raise only_planned(f"{counted(len(doable), 'definition')} would be created or changed")

@@ -1,6 +1,6 @@
 """`pocketmq delay`: delayed messages, by delay level or delivery time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
@@ -12,6 +12,7 @@ from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import examples, wall_ms
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
 from pocketmq.cli.vocabulary import limit_option
+from pocketmq.client import errors
 from pocketmq.format.recall_handle import decode_recall_handle
 from pocketmq.model.administration import DelayedMessage
 
@@ -84,7 +85,7 @@ def histogram(deliver_at_ms: Iterable[int], now_ms: int) -> list[dict[str, objec
 @click.argument("message_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, message_id: str) -> None:
     """Show the delivery time and the recall handle of the delayed message with this unique key."""
-    found = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
+    found = _with_id(broker, message_id)
     out.table((_document(one) for one in found), COLUMNS, MORE_COLUMNS)
 
 
@@ -109,7 +110,7 @@ def _handles(broker: BrokerConnection, which: str) -> list[tuple[str, str]]:
     try:
         return [(decode_recall_handle(which).topic, which)]
     except ValueError:
-        found = broker.ask(broker.admin.list_delayed(message_id=which)).items
+        found = _with_id(broker, which)
     handles = [(one.topic, one.recall_handle) for one in found if one.recall_handle]
     if not handles:
         raise Failure(
@@ -117,6 +118,16 @@ def _handles(broker: BrokerConnection, which: str) -> list[tuple[str, str]]:
             "to be able to recall a message, send it with --delay or --at",
         )  # fmt: skip
     return handles
+
+
+def _with_id(broker: BrokerConnection, message_id: str) -> Sequence[DelayedMessage]:
+    try:
+        return broker.ask(broker.admin.list_delayed(message_id=message_id)).items
+    except errors.MessageNotFound as error:
+        raise Failure(
+            f"no delayed message has the id {message_id}: it was delivered or recalled",
+            Exit.NOT_FOUND, f"pocketmq msg trace {message_id}, or: pocketmq delay ls",
+        ) from error  # fmt: skip
 
 
 def _document(one: DelayedMessage) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """Maps errors to a command's exit code and next step."""
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -7,6 +9,7 @@ from typing import Any, Final
 from pocketmq.cli.output import Exit, Failure
 from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY
+from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
 from pocketmq.model.errors import (
     AddressUnavailable,
     BrokerError,
@@ -18,10 +21,12 @@ from pocketmq.model.errors import (
     LogMissing,
     NotAStore,
     RequestError,
+    SettingsFileUnusable,
     StorageError,
     StoreFailed,
     StoreGap,
     StoreLocked,
+    TableUnreadable,
     Unauthenticated,
     UserNotFound,
     ViewFailed,
@@ -44,6 +49,9 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     """
     if isinstance(error, Unreachable):
         next_step = "pocketmq serve --store ./store, or name the broker: --endpoint HOST:PORT"
+        if error.endpoint not in ("", f"{DEFAULT_HOST}:{DEFAULT_PORT}"):
+            # A broker that was named has its store elsewhere: an empty one would only confuse.
+            next_step = "start that broker, or name another one: --endpoint HOST:PORT"
         is_told = error.is_uncertain or error.has_cause
         return Failure(error.message, Exit.UNREACHABLE, error.next_step if is_told else next_step)
     if error.reason == ClientSilent.__name__:
@@ -83,11 +91,37 @@ def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
         step = "a broker runs on it already: pocketmq status; a second one needs its own store"
     if isinstance(error, StoreGap | WrongFileSize):
         step = step.format(store=_store_of(Path(error.path)))
+    if isinstance(error, TableUnreadable):
+        store = Path(error.path).parent.parent
+        step = f"pocketmq store repair {store}, which shows what it would do"
     if isinstance(error, AddressUnavailable):
-        step = step.format(option=_ADDRESS_OPTIONS.get(error.field, f"--set {error.field}"))
-    if type(error) is IllegalConfig and not error.field.endswith(")"):
-        step = ""  # No origin in parentheses: the text itself has the next step.
+        step = _step_of_address(error)
+    if isinstance(error, SettingsFileUnusable):
+        step = f"correct {error.field}, or name another file; pocketmq config check {error.field}"
+    elif type(error) is IllegalConfig:
+        step = _step_of_setting(error.field)
     return Failure(str(error), _exit_code(error), step)
+
+
+def _step_of_address(error: AddressUnavailable) -> str:
+    option = _ADDRESS_OPTIONS.get(error.field, f"--set {error.field}")
+    if error.why != os.strerror(errno.EADDRINUSE):
+        return f"name an address of this machine: {option} HOST:PORT, such as 127.0.0.1 or 0.0.0.0"
+    port = error.address.rpartition(":")[2]
+    status = f"pocketmq status --endpoint {error.address}, or " if option == "--listen" else ""
+    return (
+        f"see what uses it: {status}ss -ltnp 'sport = :{port}'; or another port: {option} HOST:PORT"
+    )
+
+
+def _step_of_setting(field: str) -> str:
+    """Returns the next step for a setting; its field is "KEY (ORIGIN)", or a key alone."""
+    if not field.endswith(")"):
+        return ""  # No origin in parentheses: the text itself has the next step.
+    file, _, line = field.removesuffix(")").rpartition(" (")[2].rpartition(":")
+    if line.isdecimal():
+        return f"correct {file}; all its errors: pocketmq config check {file}"
+    return str(_LOCAL_STEPS[IllegalConfig])
 
 
 def _store_of(path: Path) -> Path:
@@ -130,10 +164,6 @@ _ACCEPT_LOSS: Final = (
 _ADDRESS_OPTIONS: Final[Mapping[str, str]] = {"rpc.listen": "--listen", "http.listen": "--http"}
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; most offline commands can read with --read-only",
-    AddressUnavailable: (
-        "pocketmq status --endpoint HOST:PORT shows whether a broker runs there; another address: "
-        "{option} HOST:PORT, port 0: any"
-    ),
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
     StoreGap: _ACCEPT_LOSS,

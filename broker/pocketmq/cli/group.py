@@ -21,6 +21,8 @@ from pocketmq.cli.options import (
 )
 from pocketmq.cli.output import (
     Column,
+    Exit,
+    Failure,
     Output,
     at,
     columns,
@@ -30,6 +32,7 @@ from pocketmq.cli.output import (
     talk,
 )
 from pocketmq.cli.watching import repeat
+from pocketmq.client import errors
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
@@ -46,6 +49,7 @@ MORE_COLUMNS: Final = columns(
 LAG_COLUMNS: Final = columns(
     "topic", "queue_id", "committed_offset", "max_offset",
     "lag_messages", Column("lag_ms", lambda row: duration(row["lag_ms"])),
+    "in_flight_count",
 )  # fmt: skip
 MORE_LAG_COLUMNS: Final = columns("group", "min_offset")
 SUM_COLUMNS: Final = columns("group", "topic", "lag_messages")
@@ -160,7 +164,8 @@ def lag(
 
     Without NAME all groups are listed, by topic. A queue without a committed offset counts as
     consumed; so do messages that expired unread. Messages that wait for a redelivery are the lag
-    of the group's retry topics.
+    of the group's retry topics. IN_FLIGHT_COUNT are messages that consumers have and did not
+    acknowledge yet; a group in order gets no later ones meanwhile.
     """
 
     def show() -> None:
@@ -248,11 +253,32 @@ def reset(
         row
         for each in _topics(broker, name, topic)
         if topic or not each.startswith(RETRY_PREFIX)  # Has only redeliveries to this group.
-        for row in broker.ask(
-            broker.admin.reset_offsets(name, each, target, queue_ids=queue_ids, dry_run=not yes)
-        )
+        for row in _reset(broker, name, each, target, queue_ids=queue_ids, dry_run=not yes)
     ]
     show_moved(name, moved, out, is_done=yes)
+
+
+def _reset(
+    broker: BrokerConnection, name: str, topic: str, target: ResetTarget, **how: Any
+) -> Sequence[MovedOffset]:
+    try:
+        return broker.ask(broker.admin.reset_offsets(name, topic, target, **how))
+    except errors.OffsetOutOfRange as error:
+        text = f"not every queue of {topic} has this offset: {error.message}; nothing was changed"
+        step = f"one queue: --queue N; the ends of all: pocketmq topic info {topic}"
+        raise Failure(text, Exit.REFUSED, step) from error
+
+
+def _skipped(
+    broker: BrokerConnection, name: str, topic: str, *, is_done: bool
+) -> Sequence[MovedOffset]:
+    end = ResetTarget(latest=True)
+    try:
+        return broker.ask(broker.admin.reset_offsets(name, topic, end, dry_run=not is_done))
+    except errors.TopicNotFound:
+        if not topic.startswith(RETRY_PREFIX):
+            raise
+        return []  # The group has an offset in it, but no message was retried yet.
 
 
 def _topics(broker: BrokerConnection, name: str, topic: str) -> list[str]:
@@ -276,11 +302,10 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
 
     This includes its retry topics, but not its dead letters: see `pocketmq dlq purge`.
     """
-    end = ResetTarget(latest=True)
     moved = [
         row
         for each in _topics(broker, name, topic)
-        for row in broker.ask(broker.admin.reset_offsets(name, each, end, dry_run=not yes))
+        for row in _skipped(broker, name, each, is_done=yes)
     ]
     show_moved(name, moved, out, is_done=yes)
 
@@ -313,7 +338,14 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     if not is_done:
         count = sum(row.old_offset != row.new_offset for row in moved)
-        raise only_planned(f"offsets of {group} in {counted(count, 'queue')} would change")
+        steps = [row.new_offset - row.old_offset for row in moved if row.old_offset is not None]
+        amounts = (
+            (sum(step for step in steps if step > 0), "skipped"),
+            (-sum(step for step in steps if step < 0), "delivered again"),
+        )
+        effects = [f"{counted(amount, 'message')} {what}" for amount, what in amounts if amount]
+        effect = f": {', '.join(effects)}" if effects else ""
+        raise only_planned(f"offsets of {group} in {counted(count, 'queue')} would change{effect}")
 
 
 @group.asks(

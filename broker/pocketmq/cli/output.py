@@ -108,7 +108,7 @@ FLUSH_COUNT: Final = 512
 REDRAW_SECONDS: Final = 0.1
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
-LOOK_AT_STORE: Final = "check its store: pocketmq store verify ./store"
+LOOK_AT_STORE: Final = "on the broker's machine: pocketmq store verify {directory} --read-only"
 """Next step after a broker reported damage."""
 
 Document = Mapping[str, Any]

@@ -14,7 +14,7 @@ from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.creation import is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
 from pocketmq.cli.options import DELIVERY, DURATION, PAIR
-from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, talk
+from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, counted, talk
 from pocketmq.cli.produced_lines import (
     NUMBER,
     BadLine,
@@ -177,15 +177,21 @@ def _send_groups(
 ) -> None:
     is_new = is_missing(broker, topic)
     is_empty = True
+    sent_count = 0
     try:
         for messages in requests:
             is_empty = False
             for receipt in send_all(broker, messages, wait):
                 rows.add(receipt_document(receipt))
+                sent_count += 1
             rows.flush()
             if is_new:
                 report_creation(broker, topic)
                 is_new = False
+    except ClientError:
+        stored = counted(sent_count, "message")
+        talk(f"Note: {stored} sent before this; of the next request it is not known")
+        raise
     except BadLine as error:
         sent = "the lines before it were sent" if error.number > 1 else "nothing was sent"
         text = f"{error}; {sent}"

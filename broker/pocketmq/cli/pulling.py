@@ -52,11 +52,14 @@ class Damaged:
 
         return pull_on
 
-    def failure(self) -> Failure:
-        """Returns the failure of a command that skipped damaged messages."""
+    def failure(self, directory: str) -> Failure:
+        """Returns the failure of a command that skipped damaged messages.
+
+        directory   the broker's store
+        """
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
-        return Failure(text, Exit.DAMAGED, LOOK_AT_STORE)
+        return Failure(text, Exit.DAMAGED, LOOK_AT_STORE.format(directory=directory))
 
 
 @dataclass

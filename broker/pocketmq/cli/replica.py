@@ -14,7 +14,7 @@ from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStat
 COLUMNS: Final = columns(
     "peer", "follower", "acknowledged_offset", "sent_offset", "lag_bytes", "connected",
 )  # fmt: skip
-LISTED: Final = "pocketmq store diverged DIR --read-only lists them"
+LISTED: Final = "pocketmq store diverged {directory} --read-only lists them"
 force_option: Final = click.option(
     "--force",
     is_flag=True,
@@ -55,15 +55,24 @@ def status(broker: BrokerConnection, out: Output, watch_s: float | None) -> None
         if out.form != "table":
             out.show({**found._asdict(), "replicas": rows})
             return
-        out.show(readable(found))
+        out.show(_shown(broker, found))
         if rows:
             out.table(rows, with_bars(COLUMNS, "lag_bytes", rows))
 
     repeat(watch_s, show)
 
 
-def readable(found: ReplicationStatus) -> Document:
-    """Returns a status formatted for people."""
+def _shown(broker: BrokerConnection, found: ReplicationStatus) -> Document:
+    has_own = found.role == FENCED or found.diverged_messages
+    return readable(found, broker.directory if has_own else "")
+
+
+def readable(found: ReplicationStatus, directory: str) -> Document:
+    """Returns a status formatted for people.
+
+    directory   the broker's store
+    """
+    listed = LISTED.format(directory=directory)
     shown: dict[str, object] = {
         "role": found.role,
         "epoch": f"{found.epoch}, since offset {found.term_begin}",
@@ -77,12 +86,12 @@ def readable(found: ReplicationStatus) -> Document:
         only_here = amount(found.appended_offset - found.fenced_from)
         shown |= {
             "leader": found.leader or "not known",
-            "only_here": f"{only_here} from offset {found.fenced_from}; {LISTED}",
+            "only_here": f"{only_here} from offset {found.fenced_from}; {listed}",
         }
     else:
         shown["replicas"] = sum(one.connected for one in found.replicas)
     if found.diverged_messages:
-        shown["diverged"] = f"{found.diverged_messages} messages; {LISTED}"
+        shown["diverged"] = f"{found.diverged_messages} messages set aside; {listed}"
     return shown
 
 
@@ -100,7 +109,7 @@ def promote(broker: BrokerConnection, out: Output, force: bool, yes: bool) -> No
     """
     found = broker.ask(broker.admin.replication.status())
     if not yes and found.role != LEADER:
-        out.show(readable(found))
+        out.show(_shown(broker, found))
         raise only_planned(f"the {found.role} would lead from offset {found.appended_offset} on")
     epoch, begin = broker.ask(broker.admin.replication.promote(force=force))
     out.show({"role": "leader", "epoch": epoch, "term_begin": begin})
@@ -126,7 +135,7 @@ def demote(
     """
     found = broker.ask(broker.admin.replication.status())
     if not yes:
-        out.show(readable(found))
+        out.show(_shown(broker, found))
         raise only_planned(f"the {found.role} would follow {leader}")
     call = broker.admin.replication.follow(leader, force=force, wait_ms=int(wait_s * 1000))
     broker.ask(call)
@@ -154,7 +163,7 @@ def add(
     with broker.beside(follower) as other:
         found = other.ask(other.admin.replication.status())
         if not yes:
-            out.show(readable(found))
+            out.show(_shown(broker, found))
             raise only_planned(f"{follower} would follow {leader}")
         other.ask(other.admin.replication.follow(leader, force=not found.appended_offset))
     out.show({"replica": follower, "leader": leader})
@@ -184,7 +193,7 @@ def resync(broker: BrokerConnection, out: Output, yes: bool) -> None:
     """
     found = broker.ask(broker.admin.replication.status())
     if not yes and found.role == FOLLOWER:
-        out.show(readable(found))
+        out.show(_shown(broker, found))
         what = f"{amount(found.appended_offset)} of log would be set aside"
         raise only_planned(f"{what}, and copied again from {found.leader}")
     broker.ask(broker.admin.replication.resync())

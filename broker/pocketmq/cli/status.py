@@ -30,6 +30,7 @@ SETTING_COLUMNS: Final = columns("key", "value", "origin")
 COLUMNS: Final = columns(
     "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
 )  # fmt: skip
+REFUSING_SENDS: Final = "refusing sends"
 REFUSING: Final = ("disk_full", "read_only")
 """States that do not count as a change of state in `state_since_ms`."""
 LINES_KEPT: Final = 8
@@ -83,7 +84,10 @@ def _state(status: StoreStatus) -> str:
     """Returns the state and its begin; the begin of a refusal of sends is not known."""
     since = moment(status.state_since_ms)
     if status.state in REFUSING:
-        return f"{status.state}: sends are refused; the broker serves since {since}"
+        why = "sends are refused"
+        if status.retention_state.startswith(REFUSING_SENDS):
+            why += " as the disk has too little room; they resume by themselves"
+        return f"{status.state}: {why}; the broker serves since {since}"
     return f"{status.state} since {since}"
 
 

@@ -176,6 +176,14 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "WRONG_VERSION_NUMBER": ("no TLS is served there", f"{_GRPC_ADDRESS}, or leave out tls://"),
 }
 """Part of gRPC's error text -> (cause, next step)."""
+_FREE_ROOM: Final = (
+    "free space on that disk, or let messages expire earlier (retention.age_ms, size_bytes), then "
+    "send again"
+)
+_VERIFY: Final = (
+    "check the store on the broker's machine: pocketmq store verify DIR --read-only, where "
+    "pocketmq status shows DIR"
+)
 _LATE: Final = "read the broker's log, or raise the client's timeout (timeout_ms)"
 _KIND_STEPS: Final[Mapping[str, str]] = {
     "FIFO": "set message_group; it makes a FIFO message",
@@ -192,6 +200,8 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
             fields.get("topic", "NAME")
         )
     ),
+    **dict.fromkeys(("DiskFull", "DiskAboveLimit", "DiskNearlyFull"), lambda fields: _FREE_ROOM),
+    "Corruption": lambda fields: _VERIFY,
     "GroupDisabled": lambda fields: (
         f"pocketmq group edit {fields.get('group', 'NAME')} --enabled true"
     ),

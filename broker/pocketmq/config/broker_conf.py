@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.config import rocketmq
+from pocketmq.config.addresses import is_loopback
 from pocketmq.config.document import settings_text
-from pocketmq.config.load import Layers, checked
+from pocketmq.config.load import LISTEN, Layers, checked
 from pocketmq.config.rocketmq_files import (
     TAKEN,
     UNKNOWN,
@@ -26,10 +27,11 @@ from pocketmq.config.rocketmq_files import (
     properties,
     proxy_pairs,
     reason_left_out,
+    repeated,
     why_proxy_leaves_out,
 )
 from pocketmq.config.sections import PRESET, SERVER
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import IllegalConfig, SettingsFileUnusable
 
 HIDDEN: Final = "(not shown)"
 LEADER: Final = "replication.leader"
@@ -98,9 +100,11 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        raise IllegalConfig(field=str(path), why=str(error.strerror)) from error
+        raise SettingsFileUnusable(
+            field=str(path), why=f"it cannot be read: {error.strerror}"
+        ) from error
     except ValueError:
-        raise IllegalConfig(field=str(path), why="it is not UTF-8") from None
+        raise SettingsFileUnusable(field=str(path), why="it is not UTF-8") from None
 
 
 def _take_broker(
@@ -108,6 +112,7 @@ def _take_broker(
     strict: bool,
 ) -> None:  # fmt: skip
     items = properties(text)
+    layers.warnings += [f"{path}: {told}" for told in repeated(items)]
     for item in items:
         why, hint = reason_left_out(item.name)
         if why and not (strict and why == UNKNOWN):
@@ -116,6 +121,13 @@ def _take_broker(
         layers.put_any(item.name, item.value, f"{path}:{item.line}")
         said |= {knob.key: f"{item.name} = {item.value}" for knob in rocketmq.knobs_of(item.name)}
 
+    listen = str(layers.values.get(LISTEN, ""))
+    if LISTEN in said and is_loopback(listen):
+        layers.warnings.append(
+            f"{LISTEN} = {listen}: only this machine reaches it, where RocketMQ listens on all "
+            f"addresses; for other machines write 0.0.0.0:{listen.rpartition(':')[2]}, and create "
+            "a user (pocketmq user add)"
+        )
     _take_role({item.name: item for item in items}, path, layers, said, left_out)
 
 

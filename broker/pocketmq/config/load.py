@@ -21,12 +21,18 @@ from pocketmq.config import rocketmq
 from pocketmq.config.knob import Knob, Value
 from pocketmq.config.port_sections import OFF
 from pocketmq.config.relations import broken, doubts, too_low
-from pocketmq.config.rocketmq_files import UNKNOWN, is_broker_conf, properties, reason_left_out
+from pocketmq.config.rocketmq_files import (
+    UNKNOWN,
+    is_broker_conf,
+    properties,
+    reason_left_out,
+    repeated,
+)
 from pocketmq.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, SERVER, Config
 from pocketmq.config.texts import bool_from_text, host_doubt, nearest
 from pocketmq.config.toml_lines import lines_of_keys, told_twice
 from pocketmq.config.units import is_utf8
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import IllegalConfig, SettingsFileUnusable
 
 FROM_SET: Final = "--set"
 FROM_PRESET: Final = "--preset"
@@ -249,15 +255,17 @@ def read_file(layers: Layers, path: Path) -> None:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
     except OSError as error:
-        layers.problems.append(IllegalConfig(field=str(path), why=str(error.strerror)))
+        layers.problems.append(
+            SettingsFileUnusable(field=str(path), why=f"it cannot be read: {error.strerror}")
+        )
         return
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deep
         unread = text_or_nothing(path)
         why = rocketmq.import_hint(str(path), unread) or told_twice(unread) or str(error)
-        layers.problems.append(IllegalConfig(field=str(path), why=why))
+        layers.problems.append(SettingsFileUnusable(field=str(path), why=why))
         return
     if why := rocketmq.import_hint(str(path), text):
-        layers.problems.append(IllegalConfig(field=str(path), why=why))
+        layers.problems.append(SettingsFileUnusable(field=str(path), why=why))
         return
     lines = lines_of_keys(text)
     for key, given in _keys(document):
@@ -269,11 +277,9 @@ def _read_broker_conf(layers: Layers, path: Path) -> None:
     layers.put(PRESET, SERVER, str(path))
     left_out: list[str] = []
     unknown: list[str] = []
-    lines: dict[str, int] = {}
-    for item in properties(text_or_nothing(path)):
-        if (first := lines.setdefault(item.name, item.line)) != item.line:
-            text = f"{item.name} is set in lines {first} and {item.line}; the last one counts"
-            layers.warnings.append(f"{path}: {text}")
+    items = properties(text_or_nothing(path))
+    layers.warnings += [f"{path}: {text}" for text in repeated(items)]
+    for item in items:
         why, hint = reason_left_out(item.name)
         if not why:
             layers.put_any(item.name, item.value, f"{path}:{item.line}")

@@ -22,7 +22,7 @@ from pocketmq.config.load import examine, text_or_nothing
 from pocketmq.config.port_sections import ON
 from pocketmq.config.rocketmq_files import TAKEN, properties, proxy_pairs
 from pocketmq.config.sections import USERS
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import IllegalConfig, SettingsFileUnusable
 
 GRPC: Final = "0.0.0.0:8081"
 PAGES: Final = "0.0.0.0:5557"
@@ -114,7 +114,7 @@ def _proxy_settings(path: Path) -> dict[str, str]:
     try:
         pairs = proxy_pairs(path, path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise IllegalConfig(field=str(path), why=f"it cannot be read: {error}") from error
+        raise SettingsFileUnusable(field=str(path), why=f"it cannot be read: {error}") from error
     found = {TAKEN[name]: value for name, value in pairs if name in TAKEN and value}
     for key in ("rpc.listen", "http.listen"):
         if key in found:

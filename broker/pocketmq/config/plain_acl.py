@@ -23,7 +23,7 @@ from pocketmq.model.access import (
     check_user,
     resource_from_text,
 )
-from pocketmq.model.errors import IllegalConfig, IllegalGrant, IllegalUser
+from pocketmq.model.errors import IllegalGrant, IllegalUser, SettingsFileUnusable
 
 # -- a subset of YAML --------------------------------------------------------------------------
 DEPTH_MAX: Final = 16
@@ -189,27 +189,29 @@ def is_plain_acl(path: Path) -> bool:
 def read_plain_acl(path: Path, text: str) -> PlainAcl:
     """Returns the users and grants of a plain_acl.yml.
 
-    Errors   IllegalConfig, which contains the account but no secret
+    Errors   SettingsFileUnusable, which contains the account but no secret
     """
     try:
         document = read_yaml(text)
     except PlainYamlError as error:
-        raise IllegalConfig(field=str(path), why=str(error)) from None
+        raise SettingsFileUnusable(field=str(path), why=str(error)) from None
     accounts = document.get("accounts") if isinstance(document, dict) else None
     if not isinstance(accounts, list):
-        raise IllegalConfig(field=str(path), why="it has no accounts: it is no plain_acl.yml")
+        raise SettingsFileUnusable(
+            field=str(path), why="it has no accounts: it is no plain_acl.yml"
+        )
     found = PlainAcl([], [], [])
     if document.get("globalWhiteRemoteAddresses"):
         found.notes.append(f"globalWhiteRemoteAddresses is left out: {_NO_WHITE_LIST}")
     for number, account in enumerate(accounts, 1):
         if not isinstance(account, dict) or not isinstance(account.get("accessKey"), str):
             why = f"account {number} has no accessKey"
-            raise IllegalConfig(field=str(path), why=why)
+            raise SettingsFileUnusable(field=str(path), why=why)
         try:
             _take(found, account)
         except (IllegalUser, IllegalGrant) as error:
             why = f"account {account['accessKey'][:64]}: {_why(error)}"
-            raise IllegalConfig(field=str(path), why=why) from None
+            raise SettingsFileUnusable(field=str(path), why=why) from None
     return found
 
 

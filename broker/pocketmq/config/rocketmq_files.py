@@ -7,14 +7,14 @@ Source: MixAll.properties2Object, java.util.Properties.load.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from pocketmq.config import rocketmq
 from pocketmq.config.sections import KNOBS, PRESET
 from pocketmq.config.texts import nearest
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import SettingsFileUnusable
 
 # -- rmq-proxy.json ----------------------------------------------------------------------------
 TAKEN: Final[Mapping[str, str]] = {
@@ -50,16 +50,16 @@ def is_proxy_conf(path: Path) -> bool:
 def proxy_pairs(path: Path, text: str) -> list[tuple[str, str]]:
     """Returns (name, value) pairs of a rmq-proxy.json, in order.
 
-    Errors   IllegalConfig, which does not contain values
+    Errors   SettingsFileUnusable, which does not contain values
     """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         line = getattr(error, "lineno", 0)
         why = f"line {line}: it is not JSON" if line else "it is not JSON"
-        raise IllegalConfig(field=str(path), why=why) from None
+        raise SettingsFileUnusable(field=str(path), why=why) from None
     if not isinstance(document, dict):
-        raise IllegalConfig(field=str(path), why="it is not a JSON object; write {...}")
+        raise SettingsFileUnusable(field=str(path), why="it is not a JSON object; write {...}")
     return [(name, _text(value)) for name, value in document.items()]
 
 
@@ -186,6 +186,16 @@ def properties(text: str) -> list[Property]:
         found += _property(begun, whole)
         whole = ""
     return found + _property(begun, whole)
+
+
+def repeated(items: Sequence[Property]) -> list[str]:
+    """Returns a warning for each name that is set again."""
+    lines: dict[str, int] = {}
+    return [
+        f"{item.name} is set in lines {first} and {item.line}; the last one counts"
+        for item in items
+        if (first := lines.setdefault(item.name, item.line)) != item.line
+    ]
 
 
 def _property(line: int, whole: str) -> list[Property]:

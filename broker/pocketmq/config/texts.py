@@ -62,6 +62,8 @@ def host_doubt(read: object, given: object) -> str:
     is_address = read in (address_from_text, optional_address_from_text)
     if not is_address or not isinstance(given, str) or not given or ":" in given:
         return ""
+    if not given.isdecimal():
+        return ""  # It is no port either: the parser reports it.
     return (
         f"{given} names no host and is taken as 127.0.0.1:{given}, which only this machine "
         f"reaches; for others write 0.0.0.0:{given}"

@@ -13,6 +13,7 @@ copied again under another name.
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -120,6 +121,17 @@ def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, An
                 return None
             return Quarantine(disk, _root(store) / name), report
     return None
+
+
+def finished_reports(disk: Disk, store: Path) -> Iterator[dict[str, Any]]:
+    """Yields the reports of finished repairs, the oldest first, without unreadable ones."""
+    for name in disk.names(_root(store)):
+        path = _root(store) / name / REPORT_FILE
+        if disk.exists(path):
+            with suppress(ValueError):
+                report = read_object(disk.read_file(path))
+                if report.get("state") == FINISHED:
+                    yield report
 
 
 def _root(store: Path) -> Path:

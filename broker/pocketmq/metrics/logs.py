@@ -24,7 +24,7 @@ WINDOW_SECONDS: Final = 10.0
 BURST: Final = 20
 """Upper limit of lines of one event in a window."""
 EVENTS_MAX: Final = 1_000
-FIELD_LENGTH_MAX: Final = 200
+FIELD_LENGTH_MAX: Final = 500
 TRACE_LENGTH_MAX: Final = 8_000
 """Maximum characters of a traceback, which may contain a client's text. With BURST lines in a
 window, an event writes less than 1 MiB a minute."""

@@ -16,7 +16,7 @@ from pocketmq.format.names import (
     offset_file_name,
     offset_from_file_name,
 )
-from pocketmq.model.errors import StoreGap, StrayFile, WrongFileSize
+from pocketmq.model.errors import ReadFailed, StoreGap, StrayFile, WrongFileSize
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.store_shape import StoreShape
 from pocketmq.walk.log_walk import Hole, LogWalk
@@ -46,9 +46,12 @@ class LogFile:
     def opened(self) -> Iterator[LogSource]:
         """Opens and maps the file for a walk.
 
-        Errors   OSError; ValueError: the file has become shorter than `size`
+        Errors   ReadFailed, OSError; ValueError: the file has become shorter than `size`
         """
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError as error:
+            raise ReadFailed(path=self.path, why=str(error.strerror)) from error
         try:
             with (
                 mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ) as mapped,

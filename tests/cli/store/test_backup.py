@@ -79,7 +79,7 @@ def test_a_damaged_copy_is_exit_10(store: Path, tmp_path: Path) -> None:
     assert done.code == 10
     assert str(path) in done.err
     assert "nothing was restored" in done.err
-    assert "pocketmq store backup STORE" in done.err
+    assert "make the copy again: pocketmq store backup " in done.err
     assert "an earlier generation" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 

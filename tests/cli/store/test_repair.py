@@ -24,7 +24,10 @@ def test_then_it_is_done(golden: GoldenStores, tmp_path: Path) -> None:
     store, report = golden.copy("crash-flip.before", tmp_path / "s"), tmp_path / "report.json"
     done = run("store", "repair", str(store), "--yes", "--report", str(report), "-o", "table")
     assert done.code == 0
-    assert "424023, 304 bytes: the CRC of its body is wrong: filler records" in done.out
+    assert (
+        "(physical offset 424023), 304 bytes: the CRC of its body is wrong: filler records"
+        in done.out
+    )
     assert "pocketmq/quarantine/" in done.err
     written = json.loads(report.read_bytes())
     assert written["is_sound"]

@@ -55,6 +55,21 @@ async def test_a_topic_table_without_a_topic_of_the_queues_is_no_warning(
     assert "topics.found" not in caplog.messages
 
 
+async def test_a_start_from_the_previous_version_of_a_table_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables = made(tmp_path)
+    await tables.topics.create("orders", queue_count=2)
+    await tables.topics.create("payments", queue_count=2)
+    tables.close()
+    file = tmp_path / "config/topics.json"
+    file.write_bytes(file.read_bytes()[:20])
+    tables = made(tmp_path)
+    tables.close()
+    warned = [vars(entry)["path"] for entry in caplog.records if entry.message == "table.previous"]
+    assert warned == [f"{file}.bak"]
+
+
 async def hold(tables: Tables) -> None:
     """Gives a group a delivery of queue 0, in order."""
     tables.orders.change("readers", "orders", 0, lambda: HELD)

@@ -54,7 +54,7 @@ def test_a_plan() -> None:
         "  lost: T:0 from offset 7 on: 2",
         "  lost: U:1 from offset 0 on: 1",
         "  lost: T:0 from offset 9 on: 4",
-        "commitlog/0 at 10, 20 bytes: torn: filler records",
+        "commitlog/0 at byte 10 (physical offset 10), 20 bytes: torn: filler records",
         "config/topics.json: torn: its .bak takes its place",
         "the log ends at 5, but was durable up to 9: the records between are lost",
         "checkpoint: lowered to the log's end",

@@ -58,10 +58,17 @@ def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> 
     from pocketmq.tools.store_access import check_access
 
     if not directory.is_dir():
-        raise Failure(f"there is no directory {directory}", Exit.NOT_FOUND)
+        raise missing(directory)
     disk = Disk()
     check_access(disk, directory, read_only=read_only, plain_only=plain_only)
     return disk
+
+
+def missing(directory: Path) -> Failure:
+    """Returns the failure for a path that is no directory."""
+    step = "name the store directory, which holds commitlog/; pocketmq status shows a broker's"
+    fault = f"{directory} is a file" if directory.exists() else f"there is no directory {directory}"
+    return Failure(fault, Exit.NOT_FOUND, step)
 
 
 def talk_unsupported(disk: "Disk", directory: Path) -> None:

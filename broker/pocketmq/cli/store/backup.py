@@ -7,7 +7,7 @@ import click
 from pocketmq.cli.options import PATH, directory_argument, form_option, set_option, wall_ms
 from pocketmq.cli.output import Output, amount, progress, talk
 from pocketmq.cli.store.access import accessible, log_bytes
-from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors, sizes_of_copy
+from pocketmq.cli.store.copy import refuse_damage, shown, shown_errors, sizes_of_copy
 
 
 @click.command(
@@ -42,10 +42,10 @@ def backup(
         made = backup_store(
             disk, directory, copy, sizes, now_ms=wall_ms(), with_views=with_views, advance=advance
         )
-    out.show(document_of(made))
+    out.show(shown(made, out))
     talk(
         f"Log from {made.begin} to {made.upto}: copied {amount(made.bytes_copied)}, "
-        f"{made.files_known} files were in the copy already"
+        f"{made.files_known} full files were in the copy already"
     )
     if made.left_out:
         talk(f"Note: left out: {', '.join(made.left_out)}")

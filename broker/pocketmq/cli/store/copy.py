@@ -1,13 +1,15 @@
 """Shared by `store backup`, `store restore` and `archive ship`: documents and errors of a copy."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketmq.cli.output import Exit, Failure, talk
+from pocketmq.cli.output import Exit, Failure, Output, moment, talk
 from pocketmq.cli.store.access import sizes_of
+from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from pocketmq.model.errors import UnknownGeometry
 
 if TYPE_CHECKING:
@@ -39,7 +41,34 @@ def shown_errors() -> Iterator[None]:
 
 def document_of(found: "Backup") -> dict[str, Any]:
     """Returns the document of a copy."""
-    return asdict(found) | {"files": len(found.files), "damaged_files": len(found.damaged)}
+    views = (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY)
+    return asdict(found) | {
+        "files": len(found.files),
+        "damaged_files": len(found.damaged),
+        "has_views": not any(name in found.left_out for name in views),
+    }
+
+
+def shown(found: "Backup", out: Output) -> dict[str, Any]:
+    """Returns the document of a copy; for a table the fields that people need."""
+    document = document_of(found)
+    if not out.is_table:
+        return document
+    names = ("store", "time_ms", "begin", "upto", "files", "bytes_copied", "damaged_files")
+    document["time_ms"] = moment(found.time_ms)
+    shown = {name: document[name] for name in names}
+    has_views = "yes" if document["has_views"] else "no: the first start of the copy builds them"
+    return {**shown, "has_views": has_views}
+
+
+def store_of(copy: Path) -> str:
+    """Returns the directory of which a copy was made, DIR if its backup.json has none."""
+    from pocketmq.tools.copies import BACKUP_FILE
+
+    try:
+        return str(json.loads((copy / BACKUP_FILE).read_bytes())["store"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "DIR"
 
 
 def sizes_of_copy(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -> "KnownShape":

@@ -40,7 +40,8 @@ def diverged(
     """Print the messages that only this store has, since another broker was promoted.
 
     They are in the bytes that a follower set aside in pocketmq/diverged, and behind the fence of a
-    former leader. The exit code is 3 if there are none.
+    former leader. After `pocketmq replica resync` these are the whole former log: the leader has
+    most of these messages. The exit code is 3 if there are none.
     """
     from pocketmq.tools.diverged import diverged_messages
     from pocketmq.tools.selection import Selection

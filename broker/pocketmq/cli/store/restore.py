@@ -7,7 +7,7 @@ import click
 from pocketmq.cli.options import MOMENT, directory_argument, form_option
 from pocketmq.cli.output import Exit, Failure, Output, moment, progress, talk
 from pocketmq.cli.store.access import log_bytes
-from pocketmq.cli.store.copy import document_of, refuse_damage, shown_errors
+from pocketmq.cli.store.copy import refuse_damage, shown, shown_errors, store_of
 from pocketmq.model.errors import Corruption, NotAStore
 
 
@@ -50,7 +50,8 @@ def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
     from pocketmq.tools.restore import restore as restore_store
 
     if not copy.is_dir():
-        raise Failure(f"there is no directory {copy}", Exit.NOT_FOUND)
+        step = "name the copy that `pocketmq store backup` made"
+        raise Failure(f"there is no directory {copy}", Exit.NOT_FOUND, step)
     try:
         with shown_errors(), progress("Restoring", log_bytes(copy)) as advance:
             found = restore_store(Disk(), copy, directory, advance=advance)
@@ -60,11 +61,11 @@ def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
         raise _refused_place(directory, error) from error
     except Corruption as error:
         step = (
-            f"pocketmq store backup STORE {copy} (again, also if a broker changed the copy), "
-            "or restore an earlier generation of the copy"
+            f"make the copy again: pocketmq store backup {store_of(copy)} {copy}; or restore an "
+            "earlier generation of it; if a broker ran on the copy, that changed it"
         )
         raise Failure(f"{error}; nothing was restored", Exit.DAMAGED, step) from error
-    out.show({**document_of(found), "restored_to": str(directory)})
+    out.show({**shown(found, out), "restored_to": str(directory)})
     if found.left_out:
         talk(f"Note: not part of the copy: {', '.join(found.left_out)}")
     refuse_damage(found, directory, "restored as it was")

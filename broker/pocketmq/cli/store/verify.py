@@ -125,6 +125,8 @@ def verify(
     _print(found, out)
     if not found.is_sound:
         step = f"pocketmq store repair {store.directory}, which shows what it would do"
+        if found.lost_count:
+            step = f"restore a backup, or go on without the lost messages: {step}"
         if found.gaps:
             step = (
                 "restore the files from a backup; without one: pocketmq store repair "

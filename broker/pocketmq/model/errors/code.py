@@ -18,6 +18,8 @@ DURATION_UNITS: Final = (
 )  # fmt: skip
 MOMENTS: Final = frozenset({"accept_from_ms"})
 """Names of fields in ms that are times; other fields in ms are durations."""
+ROOM: Final = frozenset({"free_bytes", "needed_bytes"})
+"""Names of fields in bytes that are shown in the largest unit that fits."""
 VALUES: Final = frozenset({"value", "lower", "upper"})
 """Names of fields whose unit is the unit of the setting or parameter in the error's `field`."""
 
@@ -84,6 +86,13 @@ def _shown_moment(time_ms: int) -> str:
     return text.replace("+00:00", "Z")
 
 
+def _shown_room(byte_count: int) -> str:
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if byte_count >= 10 * size:
+            return f"{byte_count // size} {unit}"
+    return f"{byte_count} bytes"
+
+
 @dataclass_transform(eq_default=False)
 class BrokerError(Exception):
     """Base of all errors; `reason` is the stable name by which clients identify the error.
@@ -128,6 +137,8 @@ class BrokerError(Exception):
     def _text(self, name: str, value: object) -> str:
         if name in MOMENTS and isinstance(value, int):
             return _shown_moment(value)
+        if name in ROOM and isinstance(value, int):
+            return _shown_room(value)
         unit_name = str(vars(self).get("field", "")) if name in VALUES else name
         if unit_name.endswith("_ms") and isinstance(value, int):
             return shown_duration(value)

@@ -153,7 +153,7 @@ class DiskAboveLimit(DiskFull):
     """More of the disk is used than the operator allows; reads continue."""
 
     message = (
-        "the disk under {path} is {used_percent} % used with {free_bytes} bytes free, sends are "
+        "the disk under {path} is {used_percent} % used with {free_bytes} free, sends are "
         "refused above {limit_percent} % (retention.disk_refuse_percent); free space, they resume "
         "by themselves"
     )
@@ -166,7 +166,7 @@ class DiskNearlyFull(DiskFull):
     """The disk has less free space than the broker needs to accept sends; reads continue."""
 
     message = (
-        "the disk under {path} has {free_bytes} bytes free ({used_percent} % used), sends need "
+        "the disk under {path} has {free_bytes} free ({used_percent} % used), sends need "
         "{needed_bytes}: a commit-log file, the reserve and retention.disk_margin_bytes; free "
         "space, they resume by themselves"
     )
@@ -361,6 +361,12 @@ class IllegalConfig(StorageError):
     message = "setting {field}: {why}"
     field: str
     why: str
+
+
+class SettingsFileUnusable(IllegalConfig):
+    """A settings file that cannot be read or parsed."""
+
+    message = "{field}: {why}"
 
 
 class AddressUnavailable(IllegalConfig):

@@ -185,6 +185,9 @@ class RowTable:
             read = self._file.read(lambda text: decode_rows(text, self._member))
             self.is_absent = read is None
             found = read or {}
+            if read is not None and not self._file.is_sound:
+                # The current version is absent or damaged: later changes are lost.
+                logger.warning("table.previous", extra={"path": str(self._file.previous)})
         except TableUnreadable as error:
             if not self._is_counted:
                 raise

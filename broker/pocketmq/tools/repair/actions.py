@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from pocketmq.files.disk import Disk
@@ -15,7 +15,7 @@ from pocketmq.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from pocketmq.format.filler_record import Style, stand_in, stand_in_to_file_end
-from pocketmq.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY
+from pocketmq.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY, TOPICS_FILE
 from pocketmq.log.quarantine import Quarantine
 from pocketmq.log.store_directory import ManifestFile
 from pocketmq.model.finding import Finding, Loss
@@ -348,7 +348,7 @@ def summary(document: Document) -> list[str]:
     return [
         *_lost_lines(document),
         *_log_lines(document["log"]),
-        *(f"{row['file']}: {row['reason']}: {row['done']}" for row in document["files"]),
+        *map(_file_line, document["files"]),
         *_number_lines(document),
         *_view_lines(document),
         *_timer_lines(document),
@@ -370,8 +370,17 @@ def _loss_line(loss: Document) -> str:
 
 def _log_lines(rows: list[Document]) -> Iterator[str]:
     for row in rows:
-        where = f"{row['file']} at {row['begin']}, {row['bytes']} bytes"
+        position = row["begin"] - int(PurePath(row["file"]).name)
+        where = f"{row['file']} at byte {position} (physical offset {row['begin']})"
+        where += f", {row['bytes']} bytes"
         yield f"{where}: {row['reason']}: {row['replaced_by']}"
+
+
+def _file_line(row: Document) -> str:
+    line = f"{row['file']}: {row['reason']}: {row['done']}"
+    if row["done"] == FileAct.REMOVE.value and PurePath(row["file"]).name == TOPICS_FILE:
+        line += "; a start takes the topics from log and queues, without types and attributes"
+    return line
 
 
 def _number_lines(document: Document) -> Iterator[str]:

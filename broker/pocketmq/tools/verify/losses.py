@@ -14,6 +14,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import PRE_BLANK_SIZE, UNIT, round_file_size
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, queue_directory, queue_id_from_name
 from pocketmq.log.consume_queue import ConsumeQueue
+from pocketmq.log.quarantine import finished_reports
 from pocketmq.model.errors import IllegalTopic, StorageError
 from pocketmq.model.finding import Loss
 from pocketmq.model.message import QueueKey
@@ -81,6 +82,33 @@ def attribute(
             elif not any(one[:2] == loss[:2] for n in inside for one in lost[n]):
                 lost[inside[0]] += (loss,)
     return sorted(earlier)
+
+
+def losses_reported(disk: Disk, directory: Path, log_begin: int) -> list[Loss]:
+    """Returns the losses that finished repairs of this store reported.
+
+    log_begin   repairs of a log that has expired since then do not count
+    """
+    found: list[Loss] = []
+    for report in finished_reports(disk, directory):
+        with suppress(KeyError, TypeError, ValueError):
+            if any(row["end"] > log_begin for row in report["log"]) or not report["log"]:
+                found += [Loss(**row) for row in report["lost"]]
+    return found
+
+
+def with_reported(seen: Sequence[Loss], reported: Sequence[Loss]) -> list[Loss]:
+    """Returns all reported losses, and those gaps between queue offsets that no report names."""
+    gaps = [gap for gap in seen if not any(_overlap(gap, loss) for loss in reported)]
+    return sorted({*gaps, *reported})
+
+
+def _overlap(one: Loss, other: Loss) -> bool:
+    begin, end = (
+        max(one.first, other.first),
+        min(one.first + one.messages, other.first + other.messages),
+    )
+    return one[:2] == other[:2] and begin < end
 
 
 class QueueWitness:

@@ -71,9 +71,9 @@ class TableCheck:
         if not self._disk.exists(path):
             return
         if upto is None:
-            self._collector.remark(
-                f"{own.name}/{MARK_FILE} is not valid: another broker wrote later"
-            )
+            has_checkpoint = self._disk.exists(self._directory / CHECKPOINT_FILE)
+            why = "another broker wrote later" if has_checkpoint else "the checkpoint is absent"
+            self._collector.remark(f"{own.name}/{MARK_FILE} is not used: {why}")
 
     def _manifest(self) -> None:
         own = self._directory / OWN_DIRECTORY
@@ -88,7 +88,7 @@ class TableCheck:
         except ValueError as error:
             backup = path.with_name(path.name + BACKUP_SUFFIX)
             kept = "its .bak is valid" if parses(self._disk, backup) else "no valid .bak"
-            self._report(path, 0, "a table", f"{error}; {kept}")
+            self._report(path, 0, "a table", f"{kept}; {error}")
 
     def _report(self, path: Path, position: int, expected: str, found: str) -> None:
         self._collector.add("table", path, position, expected=expected, found=found)

@@ -48,7 +48,14 @@ from pocketmq.tools.verify.index_files import (
     OpenIndexFile,
     open_index_files,
 )
-from pocketmq.tools.verify.losses import FILE_MISSING, attribute, join_gaps, losses_in
+from pocketmq.tools.verify.losses import (
+    FILE_MISSING,
+    attribute,
+    join_gaps,
+    losses_in,
+    losses_reported,
+    with_reported,
+)
 from pocketmq.tools.verify.pending import WaitingCheck
 from pocketmq.tools.verify.tables import TableCheck
 from pocketmq.tools.verify.units import (
@@ -476,6 +483,9 @@ class _Walk:
             self._report_hole("torn_tail", tail, lost_behind)
         elif lost_behind or is_short:
             self._report_short(end, behind, lost_behind)
+        begin = files[0].base if files else 0
+        reported = losses_reported(self._disk, self._directory, begin)
+        lost_earlier = with_reported(lost_earlier, reported)
         return tuple(loss for loss in lost_earlier if not self._unjudged.has(loss.topic))
 
     def _report_hole(self, kind: str, hole: Hole, lost: tuple[Loss, ...]) -> None:
