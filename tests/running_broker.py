@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from pocketmq.app import serve as app
 from pocketmq.app.stage import Stage
-from pocketmq.client import AsyncClient
+from pocketmq.client import AsyncClient, Message, Receipt
 from pocketmq.config.addresses import split_address
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.load import load
@@ -35,6 +35,14 @@ class RunningBroker(NamedTuple):
     client: AsyncClient
     stop: asyncio.Future[str]
     serving: asyncio.Task[int]
+
+    async def send(self, message: Message) -> Receipt:
+        """Sends a message; returns its receipt once it can be read and found by key."""
+        receipt = await self.client.send(message)
+        while True:
+            status = await self.client.admin.store_status()
+            if status.dispatched_offset >= status.appended_offset:
+                return receipt
 
     async def page(self, path: str) -> str:
         """Returns what a page of the HTTP port says."""

@@ -59,7 +59,7 @@ async def test_a_visitor_gives_types_for_the_session(tmp_path: Path) -> None:
         broker_with(tmp_path / "store", *settings) as broker,
         console_of(broker.addresses["grpc"]) as visitor,
     ):
-        sent = await broker.client.send(Message("orders", BODY))
+        sent = await broker.send(Message("orders", BODY))
         place = {"topic": "orders", "queue": str(sent.queue_id), "at": str(sent.queue_offset)}
         await visitor.get("/topics")
         for given in ("%%", b64encode(b"\xff\xff").decode()):

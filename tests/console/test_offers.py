@@ -165,7 +165,7 @@ async def test_without_login_a_console_only_reads_if_changes_need_one(tmp_path: 
         broker_with(tmp_path / "store", *settings) as broker,
         console_of(broker.addresses["grpc"], needs_login=True) as visitor,
     ):
-        await broker.client.send(Message("orders", b"x"))
+        await broker.send(Message("orders", b"x"))
         assert "orders" in (await visitor.get("/topics")).text
         for target in ("/topics", "/topic?name=orders", "/groups", "/access", "/send", "/"):
             page = await visitor.get(target)

@@ -41,7 +41,7 @@ async def dead(broker: RunningBroker, count: int) -> None:
     with suppress(errors.GroupExists):
         await broker.client.admin.create_group("billing")
     for number in range(count):
-        await broker.client.send(Message("orders", f"dead-{number}".encode(), queue_id=0))
+        await broker.send(Message("orders", f"dead-{number}".encode(), queue_id=0))
     query = ReceiveQuery("billing", "orders", max_messages=count, wait_ms=5_000, begin="min")
     left = count
     while left:
@@ -56,7 +56,7 @@ async def test_a_tail_streams_what_matches_as_text(
 ) -> None:
     for tag in ("paid", "new"):
         body = f"<b>{tag}</b>\u202e".encode()
-        await broker.client.send(Message("orders", body, tag=tag, queue_id=0))
+        await broker.send(Message("orders", body, tag=tag, queue_id=0))
     sql = await visitor.get("/tail?topic=orders&by=sql&filter=price+%3E+100")
     assert "pocketmq tail orders --filter 'price > 100'" in sql.text
     page = await visitor.get("/tail?topic=orders&by=tag&filter=paid")
@@ -72,7 +72,7 @@ async def test_a_tail_streams_what_matches_as_text(
 async def test_a_tail_of_a_wrong_filter_ends_with_the_reason(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    await broker.client.send(Message("orders", b"x"))
+    await broker.send(Message("orders", b"x"))
     stream = await visitor.get("/tail/events?topic=orders&by=sql&filter=price%20%3E%3E")
     assert "event: failed" in stream.html
 
@@ -141,7 +141,7 @@ async def test_a_reset_skips_no_messages_that_came_after_its_plan(
     await dead(broker, 3)
     plan = await visitor.post("/group/reset", name="billing", to=to)
     for _ in range(2):
-        await broker.client.send(Message("orders", b"later", queue_id=0))
+        await broker.send(Message("orders", b"later", queue_id=0))
     form = {**hidden(plan), "confirm": "billing"}
     assert (await visitor.post("/group/reset", **form)).place == "/group?name=billing"
     async with asyncio.timeout(20):
@@ -169,7 +169,7 @@ async def test_a_purge_of_a_topic_takes_what_its_plan_showed(
     again = await visitor.post("/topic/purge", **{**hidden(plan), "confirm": "emptied?"})
     assert hidden(again) == hidden(plan)
     assert "Purge emptied" in again.text
-    await broker.client.send(Message("emptied", b"later"))
+    await broker.send(Message("emptied", b"later"))
     done = await visitor.post("/topic/purge", confirm="emptied", **hidden(plan))
     assert "Purged 2 messages" in (await visitor.get(done.place)).text
     assert (await broker.client.admin.topic_counts("emptied")).message_count == 1
@@ -178,7 +178,7 @@ async def test_a_purge_of_a_topic_takes_what_its_plan_showed(
 async def test_a_purge_of_a_topic_without_its_plan_shows_the_plan(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    await broker.client.send(Message("kept", b"x"))
+    await broker.send(Message("kept", b"x"))
     plan = await visitor.post("/topic/purge", name="kept", confirm="kept")
     assert "kept, queue" in plan.text
     assert (await broker.client.admin.topic_counts("kept")).message_count == 1
@@ -188,7 +188,7 @@ async def test_a_delayed_message_is_listed_and_recalled(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     assert "No message waits for its time" in (await visitor.get("/delayed")).text
-    receipt = await broker.client.send(Message("later", b"x", delay_ms=3_600_000))
+    receipt = await broker.send(Message("later", b"x", delay_ms=3_600_000))
     page = await visitor.get("/delayed")
     assert receipt.message_id in page.text
     assert "1 h 1" in page.text
@@ -203,9 +203,7 @@ async def test_a_transaction_is_committed_and_rolled_back(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     half = [
-        await broker.client.send(
-            Message("tx", b"half-body", transactional=True, producer_group="payers")
-        )
+        await broker.send(Message("tx", b"half-body", transactional=True, producer_group="payers"))
         for _ in range(2)
     ]
     async with asyncio.timeout(20):
@@ -279,7 +277,7 @@ async def test_a_new_secret_is_made_once_the_name_is_typed(visitor: BrowserVisit
 async def test_clients_and_settings_are_listed(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    await broker.client.send(Message("orders", b"x"))
+    await broker.send(Message("orders", b"x"))
     await broker.client.admin.create_group("billing")
     await broker.client.receive(ReceiveQuery("billing", "orders", client_id="host-7@1"))
     page = await visitor.get("/clients")

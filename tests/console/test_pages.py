@@ -67,9 +67,9 @@ async def test_an_empty_broker_greets_and_takes_a_first_message(
 async def test_topics_are_listed_filtered_and_sorted(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    await broker.client.send(Message("bees", b"b"))
+    await broker.send(Message("bees", b"b"))
     for _ in range(3):
-        await broker.client.send(Message("ants", b"a"))
+        await broker.send(Message("ants", b"a"))
     await broker.client.send_many([Message("cows", b"c" * 200)] * 2)
 
     def order(text: str) -> list[str]:
@@ -145,7 +145,7 @@ async def test_messages_come_newest_first_and_page_by_page(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     for number in range(60):
-        await broker.client.send(Message("orders", f"body-{number:02d}.".encode()))
+        await broker.send(Message("orders", f"body-{number:02d}.".encode()))
     await dispatched(broker.client)
     seen: list[str] = []
     target = "/topic?name=orders"
@@ -162,7 +162,7 @@ async def test_large_bodies_do_not_hide_the_newest_message(
 ) -> None:
     for number in range(30):
         content = f"number-{number} ".encode() + b"x" * 12_000
-        await broker.client.send(Message("orders", content, queue_id=0))
+        await broker.send(Message("orders", content, queue_id=0))
     await dispatched(broker.client)
     page = await visitor.get("/topic?name=orders")
     shown = [word for word in page.text.split() if word.startswith("number-")]
@@ -172,7 +172,7 @@ async def test_large_bodies_do_not_hide_the_newest_message(
 async def test_a_message_shows_body_properties_and_life(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    receipt = await broker.client.send(
+    receipt = await broker.send(
         Message("orders", b'{"total": 7}', keys=["k-1"], tag="paid", properties={"region": "eu"})
     )
     await consumed(broker.client, "billing", "orders")
@@ -193,7 +193,7 @@ async def test_a_message_shows_body_properties_and_life(
 async def test_a_message_is_found_by_key_id_and_time(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    receipt = await broker.client.send(Message("orders", b"found me", keys=["k-1"]))
+    receipt = await broker.send(Message("orders", b"found me", keys=["k-1"]))
     assert "found me" in (await visitor.get("/messages?topic=orders&by=key&q=k-1")).text
     assert "found me" in (await visitor.get("/messages?topic=orders&by=time&q=now")).text
     by_id = await visitor.get(f"/messages?by=id&q={receipt.message_id}")
@@ -210,7 +210,7 @@ async def test_a_group_is_reset_after_a_plan_and_paused(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     for _ in range(5):
-        await broker.client.send(Message("orders", b"x", queue_id=0))
+        await broker.send(Message("orders", b"x", queue_id=0))
     await consumed(broker.client, "billing", "orders")
     page = await visitor.get("/group?name=billing")
     assert "Lag 4 Oldest waits" in page.text
@@ -227,7 +227,7 @@ async def test_a_group_is_reset_after_a_plan_and_paused(
     assert (await broker.client.admin.group_lag("billing", "orders"))[0].lag_messages == 0
 
     for queue_id in (1, 2):
-        await broker.client.send(Message("orders", b"x", queue_id=queue_id))
+        await broker.send(Message("orders", b"x", queue_id=queue_id))
     await dispatched(broker.client)
     assert (await visitor.get("/group?name=billing")).html.count(">Skip…<") == 2
     skip = {"name": "billing", "topic": "orders", "queue": "2", "to": "latest"}
@@ -249,7 +249,7 @@ async def test_messages_in_flight_are_counted_with_their_age(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     for _ in range(3):
-        await broker.client.send(Message("orders", b"x", queue_id=0))
+        await broker.send(Message("orders", b"x", queue_id=0))
     await broker.client.admin.create_group("billing")
     assert "In flight 0 Consumers" in (await visitor.get("/group?name=billing")).text
     query = ReceiveQuery("billing", "orders", max_messages=2, begin="min", invisible_ms=600_000)
@@ -279,7 +279,7 @@ async def test_a_body_that_the_form_would_change_is_not_sent_again(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     for content, why in ((b"text", ""), (b"\xff\x00", "is no text"), (b"x" * 300_000, "is larger")):
-        sent = await broker.client.send(Message("orders", content))
+        sent = await broker.send(Message("orders", content))
         place = f"queue={sent.queue_id}&again={sent.queue_offset}"
         page = await visitor.get(f"/send?topic=orders&{place}")
         assert why in page.text
@@ -290,7 +290,7 @@ async def test_a_name_of_any_characters_is_shown_as_text(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     hostile = "<script>alert(1)</script>\u202e'\"&"
-    receipt = await broker.client.send(
+    receipt = await broker.send(
         Message("orders", f"{hostile}\x07".encode(), keys=[hostile], tag=hostile)
     )
     place = f"/message?topic=orders&queue={receipt.queue_id}&at={receipt.queue_offset}"
@@ -323,7 +323,7 @@ async def test_the_page_of_a_topic_shows_its_producers(
     await broker.client.admin.create_topic("quiet")
     page = await visitor.get("/topic?name=quiet")
     assert "No client has sent to this topic" in page.text
-    await broker.client.send(Message("orders", b"x"))
+    await broker.send(Message("orders", b"x"))
     await dispatched(broker.client)
     (sender,) = await broker.client.admin.list_producers("orders")
     page = await visitor.get("/topic?name=orders")

@@ -46,7 +46,7 @@ async def test_a_map_has_a_colour_for_each_topic_and_a_row_for_each_file(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
     for topic in ("orders", "orders", "orders", "orders", "audit"):
-        await broker.client.send(Message(topic, bytes(1_000_000)))
+        await broker.send(Message(topic, bytes(1_000_000)))
     await dispatched(broker.client)
     page = await visitor.get("/store")
     assert 'class="t0"' in page.html
@@ -65,7 +65,7 @@ async def test_a_map_has_a_colour_for_each_topic_and_a_row_for_each_file(
 async def test_an_admin_copies_the_store_to_the_directory_of_the_setting(
     broker: RunningBroker, tmp_path: Path
 ) -> None:
-    await broker.client.send(Message("orders", b"a"))
+    await broker.send(Message("orders", b"a"))
     copy = tmp_path / "copy"
     served = Served(broker.addresses["grpc"], backup_path=str(copy), patience_s=30.0)
     console = made(served)
