@@ -112,6 +112,31 @@ async def test_who_waits_as_its_group_or_topic_is_turned_off_gets_no_message(
     assert bodies(await desk.receive()) == ["a"]
 
 
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_a_removed_group_leaves_nothing_in_memory(desk: ConsumeDesk, *, fifo: bool) -> None:
+    await desk.send("a")
+    first = await desk.receive()  # Another group, which stays.
+    tables, lease, order = desk.store.tables, desk.consume._lease.table, desk.consume._fifo.table
+    before = len(lease.queues), len(order._queues), len(desk.consume._targets)
+    for number in range(3):
+        name = f"group-{number}"
+        await tables.groups.create(name, GroupSettings(fifo=fifo))
+        got = await desk.receive(group=name)
+        assert bodies(got) == ["a"]
+        if number:  # The first one leaves an open lease.
+            await desk.consume.ack(name, TOPIC, got.handles)
+        await delete_group(desk.store, name, with_topics=True)
+        await desk.step()
+    await desk.step(INVISIBLE_MS - 1)
+    left = [key for key in lease.queues if key[0] not in (GROUP, "group-0")]
+    assert (left, len(desk.consume._targets)) == ([], before[2])
+    assert len(order._queues) == before[1]
+    await tables.groups.create("group-1", GroupSettings(fifo=fifo))
+    again = await desk.receive(group="group-1")
+    assert statuses(await desk.consume.ack("group-1", TOPIC, again.handles)) == [SettleStatus.OK]
+    assert await desk.ack(first) == [SettleStatus.OK]
+
+
 async def test_a_client_of_a_broadcast_gets_no_message_of_a_group_that_is_turned_off(
     desk: ConsumeDesk,
 ) -> None:

@@ -369,6 +369,9 @@ class Consume:
     def _heed_changes(self) -> None:
         """Makes parked receives wait for added queues too; fails them if they may not receive."""
         topics, groups = self._changed_topics, self._changed_groups
+        for group in groups:
+            if self._store.tables.groups.find(group) is None:
+                self._forget(group)
         for target in self._targets.values() if topics or groups else ():
             if target.parked and (target.group in groups or target.reads(topics)):
                 check = partial(self._readable, target.group, target.topic)
@@ -376,6 +379,13 @@ class Consume:
                 self._long_polls.watch(target)
         topics.clear()
         groups.clear()
+
+    def _forget(self, group: str) -> None:
+        """Fails the parked receives of a removed group, and drops what memory has of its queues."""
+        for key in [key for key in self._targets if key[0] == group]:
+            self._long_polls.refuse(self._targets.pop(key), partial(self._readable, *key))
+        for place in self._lease.table.forget_group(group):
+            self._fifo.table.forget(place)
 
     # -- background steps -----------------------------------------------------------------------
     def step(self, now: Now) -> Next:

@@ -193,6 +193,17 @@ class LeaseTable:
             found = self.queues[key] = GroupQueue(group, topic, queue_id, retry)
         return found
 
+    def forget_group(self, group: str) -> list[GroupQueueKey]:
+        """Drops the queues of a removed group that are in no use; returns their keys."""
+        found = [
+            key
+            for key, queue in self.queues.items()
+            if key[0] == group and not queue.leased and not queue.is_busy
+        ]
+        for key in found:
+            del self.queues[key]
+        return found
+
     def expect(self, lease: Lease) -> None:
         """Makes recovery read the journal from a lease's checkpoint on, even before `add`.
 

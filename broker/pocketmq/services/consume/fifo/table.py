@@ -106,6 +106,10 @@ class OrderTable:
         self._orders.change(group, topic, queue_id, lambda: order)
         self._orders.save_soon()
 
+    def forget(self, place: GroupQueueKey) -> None:
+        """Removes a queue of a removed group from memory."""
+        self._queues.pop(place, None)
+
     def _skew(self) -> int:
         return self._clock.wall_ms() - self._clock.monotonic_ms()
 
