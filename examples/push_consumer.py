@@ -34,5 +34,6 @@ consumer = PushConsumer(
     {"orders": FilterExpression()},
 )
 consumer.startup()
+print("Press Enter to end.", flush=True)
 sys.stdin.readline()
 consumer.shutdown()

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+OLDEST: Final = (3, 11)
 VARIABLE: Final = "POCKETMQ_COMPILE"
 NEEDED: Final = ("mypy>=2.4.1", "setuptools>=84")
 BUILT: Final = Path("pocketmq", "native", "built")
@@ -38,8 +39,11 @@ class CompiledWheel(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Adds the files of this target to the archive.
 
-        Errors   SystemExit: compilation is required and failed
+        Errors   SystemExit: compilation is required and failed, or Python is too old
         """
+        if sys.version_info < OLDEST:
+            # An old pip compares it last, and reports a dependency that needs a newer Python.
+            sys.exit(f"PocketMQ needs Python 3.11 or newer; this is {sys.version.split()[0]}")
         if version == "editable":
             return
         self._add_commit(build_data)

@@ -155,4 +155,5 @@ def test_a_token_is_made_of_key_and_secret_and_asks_no_broker() -> None:
     assert run("user", "token", *keys, "t" * 24).out != made.out
     refused = run("user", "token", *keys, "")
     assert (refused.code, refused.out) == (2, "")
-    assert "a token needs both" in refused.err
+    assert "access key 'scraper' has no secret here" in refused.err
+    assert "a token needs both" in run("user", "token").err

@@ -93,8 +93,10 @@ def test_a_known_reason_leads_to_a_command() -> None:
 
 
 def test_a_refused_key_and_a_limit_lead_to_what_helps() -> None:
-    unsigned = ClientError("Unauthenticated", "no signature", status="UNAUTHENTICATED")
+    unsigned = ClientError("Unauthenticated", errors.NOT_SIGNED, status="UNAUTHENTICATED")
     assert "POCKETMQ_ACCESS_KEY" in failure_of_client(unsigned).next_step
+    wrong = ClientError("Unauthenticated", "the key is wrong", status="UNAUTHENTICATED")
+    assert "user edit KEY --new-secret" in failure_of_client(wrong).next_step
     fields = {"setting": "limits.topics_max"}
     full = ClientError(
         "LimitReached", "3 of 3", status="RESOURCE_EXHAUSTED", retryable=True, fields=fields

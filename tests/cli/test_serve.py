@@ -1,5 +1,6 @@
 """`serve` turns its flags into settings, `dev` runs on a store that goes; the rest is the app's."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,19 @@ def test_the_store_of_dev_goes_after_an_error_too(
     served.error = error
     assert run("dev").code == code
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_directory_that_cannot_be_used_is_exit_2_before_anything_is_served(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "README.md"
+    file.touch()
+    for place in (file, file / "store"):
+        ended = run("serve", "--store", str(place))
+        assert (ended.code, served.count) == (2, 0)
+        assert f"store.directory: {file} is not a directory; name a directory" in ended.err
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    ended = run("serve", "--store", str(tmp_path / "a" / "store"))
+    assert (ended.code, served.count) == (2, 0)
+    assert f"{tmp_path} of user id {tmp_path.stat().st_uid} is not writable" in ended.err
+    assert "run the broker as its owner" in ended.err

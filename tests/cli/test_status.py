@@ -141,6 +141,7 @@ def test_a_terminal_gets_a_picture(busy: LocalBroker, monkeypatch: pytest.Monkey
     assert "IN_PER_S" in drawn
     assert "orders" in drawn
     assert "broker-a of DefaultCluster" in drawn
+    assert "Ctrl-C ends" in drawn
 
 
 def test_each_topic_has_a_line_of_its_last_rates(monkeypatch: pytest.MonkeyPatch) -> None:

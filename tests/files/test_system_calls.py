@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -128,7 +128,16 @@ def test_a_second_process_is_refused_until_the_lock_is_released(path: Path) -> N
     lock.release()
 
 
-def test_what_another_process_has_is_refused_with_the_directory(path: Path) -> None:
+def open_for_reading(path: Path, flags: int, open_file: Callable[..., int] = os.open) -> int:
+    """Opens a file as a user who may not write to it."""
+    if flags & (os.O_RDWR | os.O_WRONLY):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    return open_file(path, flags)
+
+
+def test_what_another_process_has_is_refused_with_the_directory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path.write_bytes(b"lock")
     lock = DirectoryLock(path)
     with other_process(path) as answer:
@@ -136,6 +145,9 @@ def test_what_another_process_has_is_refused_with_the_directory(path: Path) -> N
         assert (holder := re.fullmatch(r"process (\d+) \((.+)\)", held_by(path)))
         assert int(holder[1]) != os.getpid()
         assert Path(f"/proc/{holder[1]}").name == holder[1]
+        with monkeypatch.context() as reader:
+            reader.setattr(os, "open", open_for_reading)
+            assert held_by(path) == holder[0]
         with pytest.raises(StoreLocked) as caught:
             lock.acquire()
     assert str(caught.value) == (

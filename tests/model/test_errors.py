@@ -85,7 +85,7 @@ BodyEmpty: the body of message 7 is empty; send at least one byte
 BodyTooLarge: bodies of 7 bytes exceed the limit of 9; send less at once or raise
   limits.max_message_size_bytes (maxMessageSize)
 PropertiesTooLarge: properties of 7 bytes exceed the limit of 9, including the properties that the
-  broker adds
+  broker adds; shorten keys, tag or properties
 TooManyProperties: 7 properties exceed the limit of 9
 RecordTooLarge: 7 bytes of records do not fit one commit-log file (limit 9); send a smaller batch
   or raise mappedFileSizeCommitLog

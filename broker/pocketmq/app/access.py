@@ -39,12 +39,13 @@ class AccessControl:
     """The users of a broker, and whether calls must be signed."""
 
     __slots__ = (
-        "_clock", "_cluster", "_has_new_admin", "_in_clear", "_live", "access", "is_checked"
+        "_clock", "_cluster", "_has_new_admin", "_in_clear", "_is_local", "_live", "access",
+        "is_checked",
     )  # fmt: skip
 
     def __init__(
         self, access: Access, live: LiveConfig, clock: Clock, *, is_checked: bool, in_clear: str,
-        has_new_admin: bool,
+        is_local: bool, has_new_admin: bool,
     ) -> None:  # fmt: skip
         self.access = access
         self._live = live
@@ -52,6 +53,8 @@ class AccessControl:
         self.is_checked = is_checked
         self._in_clear = in_clear
         """Addresses that serve without TLS."""
+        self._is_local = is_local
+        """Whether only this machine reaches the ports."""
         self._cluster = live.config.broker.cluster
         self._has_new_admin = has_new_admin
         if has_new_admin:
@@ -68,9 +71,13 @@ class AccessControl:
         if self.is_checked:
             logger.info("access.checked", extra={"users": count})
             if self._in_clear:
-                logger.warning("access.in_clear", extra={"ports": self._in_clear})
+                what = "without TLS signatures can be read on their way: set rpc.tls_only"
+                logger.warning("access.in_clear", extra={"ports": self._in_clear, "what": what})
+        elif self._is_local:
+            logger.info("access.local", extra={"users": count})
         else:
-            logger.warning("access.open", extra={"users": count})
+            what = "every client that reaches a port may do everything"
+            logger.warning("access.open", extra={"users": count, "what": what})
 
     def reload(self) -> None:
         """Applies the users in the file, which a follower has replaced.
@@ -155,7 +162,7 @@ def door_of(
         raise _nobody(config, ports, container)
     return AccessControl(
         access, live, clock, is_checked=is_checked, in_clear=", ".join(ports.in_clear(config)),
-        has_new_admin=has_new_admin,
+        is_local=not ports.opened(config), has_new_admin=has_new_admin,
     )  # fmt: skip
 
 

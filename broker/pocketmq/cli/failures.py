@@ -11,6 +11,7 @@ from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
 from pocketmq.model.errors import (
+    NOT_SIGNED,
     AddressUnavailable,
     BrokerError,
     ClientSilent,
@@ -70,7 +71,8 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
         next_step = advice if advice and creates else error.next_step
         return Failure(text, Exit.NOT_FOUND, next_step)
     if error.reason == Unauthenticated.__name__:
-        return Failure(error.message, Exit.REFUSED, _GIVE_KEY)
+        step = _GIVE_KEY if NOT_SIGNED in error.message else _CHECK_KEY
+        return Failure(error.message, Exit.REFUSED, step)
     if error.reason == LimitReached.__name__:
         setting = error.fields.get("setting", "the limit")
         return Failure(error.message, Exit.REFUSED, _RAISE.format(setting=setting))
@@ -146,6 +148,10 @@ def _exit_code(error: BrokerError) -> int:
 _GIVE_KEY: Final = (
     "set POCKETMQ_ACCESS_KEY and POCKETMQ_SECRET_KEY, or keep both: pocketmq context add NAME "
     "--endpoint HOST:PORT --access-key KEY"
+)
+_CHECK_KEY: Final = (
+    "check both, and this machine's clock; for a lost secret an admin makes a new one: "
+    "pocketmq user edit KEY --new-secret"
 )
 _RAISE: Final = "{setting} is live: change it in the broker's settings, then kill -HUP its process"
 CREATE_IT: Final = "; create it: "

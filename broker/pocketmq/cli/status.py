@@ -278,7 +278,8 @@ def _picture(document: Document, recent: RecentRates, line_count: int) -> "Rende
     for row in document["topics"][:line_count]:
         cells = (Text(str(column.cell(row))) for column in COLUMNS)
         table.add_row(*cells, recent.line(row["name"]))
-    return Group(*map(Text, head_lines(document)), table)
+    *lines, counts = head_lines(document)
+    return Group(*map(Text, [*lines, f"{counts}   Ctrl-C ends"]), table)
 
 
 def head_lines(document: Document) -> list[str]:

@@ -22,6 +22,7 @@ from pocketmq.cli.vocabulary import CONNECTION, option
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 COMMANDLINE: Final = ParameterSource.COMMANDLINE
+_GIVE_SECRET: Final = "set POCKETMQ_SECRET_KEY, or add --secret-key-file FILE"
 CREDENTIALS: Final = frozenset({"access_key", "secret_key", "secret_key_file"})
 NAMES: Final = CREDENTIALS | {"endpoint", "context"}
 """Parameters of the options below."""
@@ -89,6 +90,8 @@ def target_of(ctx: click.Context, given: Mapping[str, Any]) -> Target:
     user = next((one for _, one in users if one.access_key or one.secret_key), Context())
     if user == Context() and not chosen:
         user = admin_of_container(os.environ)
+    if user.access_key and not user.secret_key:
+        raise click.UsageError(f"access key {user.access_key!r} has no secret here; {_GIVE_SECRET}")
     endpoint = found.endpoint or DEFAULT_ENDPOINT
     return Target(endpoint, user.access_key, user.secret_key, chosen)
 

@@ -1,6 +1,7 @@
 """`pocketmq version`: the installed version and commit, and which of its modules run compiled."""
 
 import platform
+from collections.abc import Sequence
 
 import click
 
@@ -27,6 +28,10 @@ def version(out: Output) -> None:
             "commit": commit(),
             "python": platform.python_version(),
             "modules": native.form(),
-            "compiled": ", ".join(compiled) if out.form == "table" else list(compiled),
+            "compiled": _counted(compiled) if out.form == "table" else list(compiled),
         }
     )
+
+
+def _counted(compiled: Sequence[str]) -> str:
+    return f"{len(compiled)} modules; -o wide lists them" if compiled else ""

@@ -79,7 +79,8 @@ def held_by(path: Path) -> str:
     The text is "" if no process holds the file. Must not be called while this process holds it.
     """
     try:
-        descriptor = check_plain(os.open(path, os.O_RDWR | PLAIN_ONLY), path)
+        # For reading: callers may ask without permission to write.
+        descriptor = check_plain(os.open(path, os.O_RDONLY | PLAIN_ONLY), path)
     except OSError:
         return ""
     try:

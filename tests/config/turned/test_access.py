@@ -208,3 +208,14 @@ async def test_a_port_of_pages_that_others_reach_has_no_tls(
         http_address = broker.addresses["http"]
     told = [vars(one)["ports"] for one in caplog.records if one.getMessage() == "access.in_clear"]
     assert told == [http_address]
+
+
+@pytest.mark.parametrize(("address", "is_warned"), [("127.0.0.1:0", False), ("0.0.0.0:0", True)])
+async def test_a_broker_without_checks_warns_only_if_other_machines_reach_it(
+    store: Path, caplog: pytest.LogCaptureFixture, address: str, is_warned: bool
+) -> None:
+    caplog.set_level("INFO")
+    async with broker_with(store, "access.check=off", f"http.listen={address}"):
+        pass
+    told = [one.getMessage() for one in caplog.records if one.getMessage().startswith("access.")]
+    assert told == ["access.open" if is_warned else "access.local"]

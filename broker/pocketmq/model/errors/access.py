@@ -1,6 +1,10 @@
 """Errors of unsigned calls, and of users without permission."""
 
+from typing import Final
+
 from pocketmq.model.errors.code import Code, RequestError
+
+NOT_SIGNED: Final = "the call has no signature"
 
 
 class Unauthenticated(RequestError, code=Code.UNAUTHORIZED):

@@ -173,7 +173,7 @@ class PropertiesTooLarge(RequestError, code=Code.MESSAGE_PROPERTIES_TOO_LARGE):
 
     message = (
         "properties of {size_bytes} bytes exceed the limit of {limit_bytes}, "
-        "including the properties that the broker adds"
+        "including the properties that the broker adds; shorten keys, tag or properties"
     )
     size_bytes: int
     limit_bytes: int

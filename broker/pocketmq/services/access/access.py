@@ -19,7 +19,7 @@ from pocketmq.format.signature import (
     signed_from_text,
 )
 from pocketmq.model.access import Grant, Need, ResourceKind, User, text_from_actions
-from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
+from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, Unauthenticated
 from pocketmq.model.rights import Rights, belongs_to_broker
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Clock
@@ -36,7 +36,6 @@ LOGGED_PAUSE_MS: Final = 60_000
 NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
 """User that replaces an unknown user, so that the check of an unknown access key takes the same
 time."""
-NOT_SIGNED: Final = "the call has no signature"
 NO_READER: Final = "a page was requested without access key and secret, or a token"
 EXPOSED: Final = (
     "HTTP Basic sends the secret itself, and the connection has no TLS: the secret may be known "
