@@ -60,3 +60,38 @@ async def test_a_copied_log_is_dispatched_in_long_strides(
         await store.writing.durability.drain()
         assert isinstance(store.views.dispatch(NOW).mark, Pause)
         assert store.dispatched < store.appended
+
+
+async def test_a_copied_log_is_dispatched_in_turn_with_its_syncs_and_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "TURN_SECONDS", 60)
+    async with two_stores(tmp_path, commit_log_file_size_bytes=1 << 22) as pair:
+        await copied(pair)
+        store = pair.follower.store
+        store.views.is_copy = True
+        store.marks.replicate(pair.leader.store.appended, 1)
+        following = store.views.dispatch(NOW)
+        assert isinstance(following.mark, Pause)
+        assert 0 < store.dispatched < 2 * BYTES_MAX, "more than a chunk delays a report"
+        await pair.show()
+
+
+@pytest.mark.parametrize("most_seconds", [1e9, -1.0])
+async def test_dispatch_of_a_copied_log_leaves_a_sync_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_seconds: float
+) -> None:
+    async with two_stores(tmp_path) as pair:
+        store = pair.follower.store
+        store.views.is_copy = True
+        await pair.leader.send("orders", "first")
+        await pair.copy()
+        assert store.flushed < store.appended
+        store.marks.replicate(pair.leader.store.appended, 1)
+        with monkeypatch.context() as changed:
+            changed.setattr(store.marks, "_visible", store.marks.committed)
+            changed.setattr(views, "COPY_BULK_SECONDS", most_seconds)
+            store.views.dispatch(NOW)
+        assert (store.dispatched == store.appended) == (most_seconds < 0)
+        await store.writing.durability.drain()
+        await pair.show()

@@ -28,6 +28,9 @@ COPY_SECONDS: Final = 0.02
 COPY_BULK_SECONDS: Final = 0.05
 """The same of a copied log, whose records are read again: in long strides a record costs a third,
 and the log's own sync and report wait less."""
+COPY_YIELD_SECONDS: Final = 0.002
+"""Pause for the sync and report of a copied log: between two chunks, and while a sync runs, at most
+for COPY_BULK_SECONDS."""
 DEFERRED_SECONDS: Final = 0.08
 """Pause between two dispatch steps while the log is copied from far behind."""
 DEFERRED_BYTES_MAX: Final = 1 << 30
@@ -108,10 +111,14 @@ class Views:
         early_seconds = self._paused_until - loop.time()
         if early_seconds > 0:
             return Next(mark=Pause(early_seconds))
+        if self.is_copy and self._is_syncing and -early_seconds < COPY_BULK_SECONDS:
+            return Next(mark=Pause(COPY_YIELD_SECONDS))
         again_at_ms = self.dispatch_some(now.monotonic_ms)
         if behind_bytes < DEFERRED_BYTES_MAX and self.is_deferred():
             self._paused_until = loop.time() + DEFERRED_SECONDS
             return Next(mark=Pause(DEFERRED_SECONDS))
+        if self.is_copy and 0 < again_at_ms <= now.monotonic_ms:
+            return Next(mark=Pause(COPY_YIELD_SECONDS))
         turn_end = perf_counter() + TURN_SECONDS
         while 0 < again_at_ms <= now.monotonic_ms and perf_counter() < turn_end:
             again_at_ms = self.dispatch_some(now.monotonic_ms)
@@ -122,6 +129,10 @@ class Views:
             pauses = (COPY_SECONDS, COPY_BULK_SECONDS)
         self._paused_until = loop.time() + pauses[behind_bytes >= BULK_BYTES]
         return Next(mark=visible, value=dispatched.value + 1)
+
+    @property
+    def _is_syncing(self) -> bool:
+        return self._marks.flushed.value < self._marks.committed.value
 
     def dispatch_some(self, now_ms: int) -> int:
         """Dispatches one batch; returns the monotonic time (ms) of the next call, or 0."""

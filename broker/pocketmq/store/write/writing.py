@@ -96,8 +96,10 @@ class Writing:
     def steps(self) -> list[Step]:
         """The steps to run while the store is open."""
         steps: list[Step] = [self.durability.step, self.allocation.step]
-        last = self.pages_ahead.step if self._log.pool is None else self.commit.step
-        return [*steps, last]
+        if self._log.pool is not None:
+            return [*steps, self.commit.step]
+        # A copy is written in large pieces, for which pages need no zeros.
+        return steps if self._settings.leader else [*steps, self.pages_ahead.step]
 
     @property
     def stats(self) -> list[Stat]:
