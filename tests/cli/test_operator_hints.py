@@ -30,3 +30,16 @@ def test_a_group_that_nothing_was_retried_for_is_skipped(
     broker.stand("billing", "%RETRY%billing", q0=0)
     assert run("group", "skip", "billing", "--yes").code == 0
     assert broker.stands("billing")[0] == 3
+
+
+def test_a_skip_that_would_change_nothing_does_not_ask_for_yes(broker: LocalBroker) -> None:
+    broker.fill(3)
+    run("group", "create", "billing")
+    broker.stand("billing", "orders", q0=3, q1=0)
+    done = run("group", "skip", "billing")
+    assert (done.code, "nothing to change" in done.err) == (0, True)
+
+
+def test_a_missing_settings_file_is_not_to_be_corrected() -> None:
+    done = run("config", "check", "nowhere.toml")
+    assert "pocketmq config init nowhere.toml" in done.err

@@ -119,6 +119,8 @@ def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) 
     if problems:
         is_foreign = IMPORT in problems[0]  # The problem itself names the next step.
         step = "" if is_foreign else f"correct {file}, then check it again"
+        if not file.exists():
+            step = f"name another file, or make this one: pocketmq config init {file}"
         raise Failure("\n       ".join(problems), Exit.FAILED, step)
 
 

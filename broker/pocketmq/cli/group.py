@@ -337,6 +337,9 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     if not is_done:
+        if moved and all(row.old_offset == row.new_offset for row in moved):
+            talk(f"{group} has these offsets already: nothing to change")
+            return
         count = sum(row.old_offset != row.new_offset for row in moved)
         steps = [row.new_offset - row.old_offset for row in moved if row.old_offset is not None]
         amounts = (

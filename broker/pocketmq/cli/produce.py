@@ -1,7 +1,7 @@
 """`pocketmq produce`: one message from the command line, or one a line from a file or a pipe."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.creation import is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
 from pocketmq.cli.options import DELIVERY, DURATION, PAIR
-from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, counted, talk
+from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, talk
 from pocketmq.cli.produced_lines import (
     NUMBER,
     BadLine,
@@ -154,6 +154,7 @@ def produce(
         out.show(receipt_document(receipt))
         if is_new:
             report_creation(broker, topic)
+        _talk_held_back(fields, topic)
         return
     with ExitStack() as up:
         if path is None:
@@ -189,8 +190,11 @@ def _send_groups(
                 report_creation(broker, topic)
                 is_new = False
     except ClientError:
-        stored = counted(sent_count, "message")
-        talk(f"Note: {stored} sent before this; of the next request it is not known")
+        stored = "1 message was" if sent_count == 1 else f"{sent_count} messages were"
+        talk(
+            f"Note: {stored} sent before this error; the request with the next one may be stored "
+            "or not, so sending it again may make duplicates"
+        )
         raise
     except BadLine as error:
         sent = "the lines before it were sent" if error.number > 1 else "nothing was sent"
@@ -198,6 +202,14 @@ def _send_groups(
         raise Failure(text, Exit.FAILED, "correct the line, and send from it on") from error
     if is_empty:
         talk("Note: nothing was sent: no line had a body")
+
+
+def _talk_held_back(fields: Mapping[str, Any], topic: str) -> None:
+    """Prints where a message is that is not in its topic yet."""
+    if fields["transactional"]:
+        talk(f"Note: it is in {topic} once it is committed: pocketmq txn ls, txn commit")
+    elif any(fields[name] for name in ("delay_ms", "deliver_at_ms", "delay_level")):
+        talk(f"Note: it is in {topic} once it is due; until then: pocketmq delay ls {topic}")
 
 
 def _check_sources(is_file: bool, is_json: bool, count: int, is_template: bool) -> None:

@@ -64,7 +64,9 @@ def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
             f"make the copy again: pocketmq store backup {store_of(copy)} {copy}; or restore an "
             "earlier generation of it; if a broker ran on the copy, that changed it"
         )
-        raise Failure(f"{error}; nothing was restored", Exit.DAMAGED, step) from error
+        raise Failure(
+            f"{error.path} is damaged: {error.why}; nothing was restored", Exit.DAMAGED, step
+        ) from error
     out.show({**shown(found, out), "restored_to": str(directory)})
     if found.left_out:
         talk(f"Note: not part of the copy: {', '.join(found.left_out)}")
