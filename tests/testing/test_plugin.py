@@ -140,3 +140,35 @@ def test_a_setting_that_is_no_text_is_refused(run: Run) -> None:
 def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:
     manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
     run(manual.split("```python\n")[2].partition("```")[0]).assert_outcomes(passed=2)
+
+
+def test_a_refused_call_shows_the_lines_of_the_test_and_no_inside(run: Run) -> None:
+    source = """
+        from pocketmq import Message
+
+        def test_kind(rocketmq):
+            rocketmq.create_topic("steps", kind="fifo")
+            rocketmq.client.send(Message("steps", b"x"))
+        """
+    shown = run(source).stdout.str()
+    assert "this is a 'NORMAL' message" in shown
+    assert "rocketmq.client.send(Message" in shown
+    assert "_InactiveRpcError" not in shown
+    assert "async_client.py" not in shown
+    assert "async_client.py" in run(source, "--full-trace").stdout.str()
+
+
+def test_a_wait_in_an_event_loop_names_what_stood_still(run: Run) -> None:
+    source = """
+        import asyncio
+
+        def test_wait(rocketmq):
+            async def main():
+                rocketmq.create_group("g")
+                rocketmq.wait_for_lag_0("g", timeout=0)
+
+            asyncio.run(main())
+        """
+    shown = run(source).stdout.str()
+    assert "group g did not begin to consume within 0 s; the test's event loop stood still" in shown
+    assert "await asyncio.to_thread(rocketmq.wait_for_lag_0, ...)" in shown

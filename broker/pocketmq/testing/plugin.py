@@ -64,16 +64,34 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     yield
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the logs of brokers to the report of a failed test."""
+    """Adds the logs of brokers to the report of a failed test, and shortens a client's error."""
+    if call.excinfo is not None and not item.config.getoption("fulltrace"):
+        _leave_out_inside(call.excinfo.value)
     report = yield
     if report.failed:
         for one in item.config.stash[RUNNING]:
             report.sections.append((SECTION.format(endpoint=one.endpoint), one.log))
     return report
+
+
+def _leave_out_inside(error: BaseException) -> None:
+    """Shortens the report of this package's errors to the test's own lines.
+
+    gRPC's error repeats the text of the error that it caused. Modules with `__tracebackhide__` are
+    left out by pytest.
+    """
+    package = __name__.partition(".")[0]
+    if type(error).__module__.partition(".")[0] == package:
+        error.__cause__, error.__suppress_context__ = None, True
+    at = error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_globals.get("__name__", "").partition(".")[0] == package:
+            at.tb_frame.f_globals["__tracebackhide__"] = True
+        at = at.tb_next
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ inject_fault                        calls that fail, wait or lose their replies;
 kill, restart, drop_connections     crashes and orderly stops
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep
@@ -219,8 +220,22 @@ class RocketMQ:
             left = self._left(group, topic)
             looks = looks + 1 if left == 0 else 0
             if left != 0 and monotonic() >= end_s:
-                raise LagRemains(_remains(group, topic, left, timeout))
+                text = _remains(group, topic, left, timeout)
+                if left is None and not self._has_group(group):
+                    text = (
+                        f"group {group} does not exist: within {timeout:g} s no consumer named it"
+                    )
+                raise LagRemains(text + _blocked_loop())
             sleep(LOOK_AGAIN_S)
+
+    def _has_group(self, group: str) -> bool:
+        from pocketmq.client import errors
+
+        try:
+            self.client.admin.describe_group(group)
+        except errors.GroupNotFound:
+            return False
+        return True
 
     def _until(
         self, look: Callable[[], Value], is_enough: Callable[[Value], bool], timeout: float
@@ -343,6 +358,18 @@ def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
     if left is None:
         return f"group {group} did not begin to consume within {timeout:g} s"
     return f"group {group} had {left} messages to consume{where} after {timeout:g} s"
+
+
+def _blocked_loop() -> str:
+    """Returns advice for a caller whose event loop could run no consumer during the wait."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return ""
+    return (
+        "; the test's event loop stood still meanwhile: "
+        "await asyncio.to_thread(rocketmq.wait_for_lag_0, ...)"
+    )
 
 
 def _left(lag: "TopicLag") -> int:
