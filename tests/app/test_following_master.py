@@ -8,7 +8,8 @@ import pytest
 
 from pocketmq.client import Message, PullQuery
 from pocketmq.client.client_error import ClientError
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, CONFIG_DIRECTORY, offset_file_name
+from pocketmq.format.record import encode_blank
 from pocketmq.format.signature import is_content_signature
 from pocketmq.format.table_json import decode_table
 from pocketmq.format.timer_layout import CHECK
@@ -26,8 +27,11 @@ from tests.kit.played_master import (
     recorded_log,
     recorded_reports,
 )
+from tests.kit.records import record
 from tests.running_broker import RunningBroker, broker_with
 
+BLANK_BEGIN = 65_000
+"""Physical offset of the BLANK that ends the first file of the recorded log."""
 FIRST_END = recorded_reports(SESSIONS[0])[-1]
 
 
@@ -178,6 +182,55 @@ async def test_a_log_with_other_bytes_is_cut_where_both_agree(
     copies = sorted((tmp_path / "pocketmq" / "diverged").glob("*@*[0-9]"))
     end = FILE_SIZE if is_lost else len(whole)
     assert whole[common:end].rstrip(b"\0") in copies[0].read_bytes()
+
+
+async def ends_behind_the_blank(store: Path, master: PlayedMaster) -> None:
+    """Makes a follower's log that a start cuts at the begin of its second file."""
+    whole, master.log = recorded_log(), recorded_log()[:FILE_SIZE]
+    blank = encode_blank(FILE_SIZE - BLANK_BEGIN)
+    assert whole[BLANK_BEGIN:FILE_SIZE].startswith(blank)
+    async with broker_with(store, following(master)) as follower:
+        await shows(follower, BLANK_BEGIN)
+        while master.reports[0][-1:] != [FILE_SIZE]:
+            await follower.client.admin.store_status()
+    torn = whole[FILE_SIZE : FILE_SIZE + 100].ljust(FILE_SIZE, b"\0")
+    (store / COMMIT_LOG_DIRECTORY / offset_file_name(FILE_SIZE)).write_bytes(torn)
+
+
+@pytest.mark.parametrize("has_grown", [False, True])
+async def test_a_log_that_ends_behind_a_blank_which_its_master_lost_is_cut_before_it(
+    tmp_path: Path, *, has_grown: bool
+) -> None:
+    other = record(BLANK_BEGIN, body=b"x" * 100)
+    left = FILE_SIZE - BLANK_BEGIN - len(other)
+    grown = other + encode_blank(left).ljust(left, b"\0") + record(FILE_SIZE, queue_offset=1)
+    async with played_master(b"", recorded_answers(), FILE_SIZE) as master:
+        await ends_behind_the_blank(tmp_path, master)
+        master.log = master.log[:BLANK_BEGIN] + (grown if has_grown else b"")
+        async with broker_with(tmp_path, following(master)) as follower:
+            async with asyncio.timeout(20):
+                while len(master.reports) < 2:
+                    with suppress(ClientError):
+                        await follower.client.admin.store_status()
+            if not has_grown:
+                master.grow(grown)
+            await shows(follower, master.end)
+        assert [one[0] for one in master.reports] == [1, BLANK_BEGIN]
+        assert log_of(tmp_path) == master.log.rstrip(b"\0")
+
+
+async def test_a_log_that_ends_behind_a_blank_which_its_master_has_goes_on_there(
+    tmp_path: Path,
+) -> None:
+    whole = recorded_log()
+    async with played_master(b"", recorded_answers(), FILE_SIZE) as master:
+        await ends_behind_the_blank(tmp_path, master)
+        master.log = whole
+        async with broker_with(tmp_path, following(master)) as follower:
+            await shows(follower, len(whole))
+        assert [one[0] for one in master.reports] == [1, FILE_SIZE]
+    assert log_of(tmp_path) == whole
+    assert not (tmp_path / "pocketmq" / "diverged").exists()
 
 
 async def test_a_log_whose_next_file_has_expired_is_told(tmp_path: Path) -> None:

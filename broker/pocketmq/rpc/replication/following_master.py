@@ -151,7 +151,9 @@ class MasterLink(FollowerLink):
             )
         for one in self._all_proofs(proofs[0]):
             if await self._has(calls, one):
-                return end, end if one == proofs[0] else one.end
+                is_last = one == proofs[0]
+                goes_on = is_last and await self._has_blank(calls, one.end, end, ends.end)
+                return end, end if goes_on else one.end
         raise LeaderBroken(
             "no record of this log is in the master's, which is another store; empty this "
             "store's directory to copy it again"
@@ -165,6 +167,19 @@ class MasterLink(FollowerLink):
         """Returns whether the master has a record."""
         found = await calls.answer(asked.MESSAGE, {"offset": str(proof.begin), "topic": ""})
         return found.code == OK and zlib.crc32(found.body) == proof.crc
+
+    async def _has_blank(self, calls: MasterCalls, begin: int, end: int, master_end: int) -> bool:
+        """Returns whether the master has what follows this log's last record: nothing, or a BLANK.
+
+        A start may end this log behind the BLANK of a file. If the master lost it, it puts other
+        records there.
+
+        begin, end   end of the last record, and of this log
+        """
+        if end == begin or end > master_end:
+            return end <= master_end
+        found = await calls.answer(asked.MESSAGE, {"offset": str(begin), "topic": ""})
+        return found.code == OK and asked.is_blank(found.body, end - begin)
 
     # -- tables --------------------------------------------------------------------------------
     async def _keep_tables(self, session: _Session) -> None:

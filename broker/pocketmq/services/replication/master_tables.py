@@ -11,6 +11,7 @@ Source: SlaveSynchronize.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from pocketmq.format.record import BLANK_SIZE, encode_blank
 from pocketmq.format.table_json import (
     GROUPS_MEMBER,
     OFFSETS_MEMBER,
@@ -97,6 +98,11 @@ def ends_of(body: bytes) -> MasterEnds:
     if not 0 <= found[0] <= found[1]:
         raise LeaderBroken("its runtime info has no ends of the log")
     return MasterEnds(*found)
+
+
+def is_blank(body: bytes, size_left: int) -> bool:
+    """Returns whether the answer to MESSAGE is the BLANK of a file with so many bytes left."""
+    return body[:BLANK_SIZE] == encode_blank(size_left)
 
 
 def table_records(bodies: Mapping[int, bytes], end: int) -> Iterator[TableRecord]:
