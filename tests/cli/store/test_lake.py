@@ -119,7 +119,7 @@ def test_what_is_archived_stays_so_when_the_broker_refuses_the_report(
     broker.answers["Admin/ReportArchive"] = refused
     done = archived("h:1", lake.objects.target)
     assert (done.code, done.document["messages"]) == (0, 3)
-    assert "retention does not learn what is archived: it needs update" in done.err
+    assert "the report to retention failed: it needs update" in done.err
     assert lake.bodies("orders") == ["0", "1", "2"]
 
 
