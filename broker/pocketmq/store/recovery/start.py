@@ -62,6 +62,8 @@ VIEW_SIZES: Final = (
 )  # fmt: skip
 """Settings that determine the size of consume-queue and index files."""
 
+REBUILT: Final = "it is rebuilt from the log"
+
 logger = logging.getLogger(__name__)
 
 
@@ -184,14 +186,17 @@ class StoreStart:
         for topic, queue_id in sorted(lacking):
             check_place(parts.disk, parts.settings.directory, topic, queue_id)
         for topic, queue_id in sorted(lacking):
-            logger.warning("consume_queue.incomplete", extra={"topic": topic, "queue_id": queue_id})
+            logger.warning(
+                "consume_queue.incomplete",
+                extra={"topic": topic, "queue_id": queue_id, "effect": REBUILT},
+            )
         is_index_built = index_lacks or index.is_damaged
         if (lacking or is_index_built) and parts.was_aborted:
             # Before anything is removed: a crash while views are built leaves parts of them.
             parts.distrust(0)
         queues.remove(lacking)
         if is_index_built:
-            logger.warning("index.incomplete", extra={"files": len(index.files)})
+            logger.warning("index.incomplete", extra={"files": len(index.files), "effect": REBUILT})
             index.remove_all()
         queues.finish_removals()
         return bool(lacking) or (is_index_built and parts.was_aborted)
