@@ -47,7 +47,8 @@ def ways_to(descriptor: Any, types: Collection[int], above: Way = ()) -> Iterato
         if field.type in types:
             yield here
         elif is_map(field):
-            yield from [(*here, "key"), (*here, "value")] if types == TEXTS else []
+            parts = field.message_type.fields_by_name
+            yield from ((*here, part) for part in ("key", "value") if parts[part].type in types)
         elif field.message_type is not None:
             yield from ways_to(field.message_type, types, here)
 
@@ -64,7 +65,10 @@ def put(message: Message, way: Way, value: Any) -> None:
     field: Any = getattr(message, name)
     described: Any = message.DESCRIPTOR.fields_by_name[name]
     if is_map(described):
-        field[value if rest == ["key"] else "x"] = value if rest == ["value"] else "x"
+        parts = described.message_type.fields_by_name
+        entry = {part: "x" if parts[part].type in TEXTS else 0 for part in ("key", "value")}
+        entry[rest[0]] = value
+        field[entry["key"]] = entry["value"]
     elif rest:
         inner = (field[0] if field else field.add()) if described.is_repeated else field
         put(inner, tuple(rest), value)

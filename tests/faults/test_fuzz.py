@@ -277,7 +277,7 @@ def test_no_text_begins_a_line_of_its_own(stream: io.StringIO, form: str, text: 
     assert all(line.isprintable() for line in lines)
     if form == "json":
         row = json.loads(lines[0])
-        assert len(row["error"]) == len(row["method"]) == 201
+        assert len(row["error"]) == len(row["method"]) == 501
 
 
 @pytest.mark.parametrize("form", ["json", "console"])

@@ -277,7 +277,7 @@ async def test_a_stop_reads_a_thousand_times_at_most(monkeypatch: pytest.MonkeyP
     async with timing() as desk:
         await desk.wait("unread", 60_000)
         with monkeypatch.context() as patch:
-            patch.setattr(TimerEnqueue, "some", in_vain)
+            patch.setattr(TimerEnqueue, "read_some", in_vain)
             await desk.timer.close()
     assert reads == [1_000]
 

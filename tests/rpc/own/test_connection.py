@@ -803,7 +803,7 @@ async def test_many_large_answers_are_made_in_turns(pair: Pair, handlers: Handle
 async def test_steps_that_take_long_are_made_in_turns(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
-    monkeypatch.setattr("pocketmq.rpc.own.call.UNTOLD_S", -1.0)
+    monkeypatch.setattr("pocketmq.rpc.own.call.UNCOUNTED_S", -1.0)
     pair.edge.turn_s = -1.0  # over when the first one is made
     streams = [pair.begin(name) for _ in range(5)]
     for stream in streams:
@@ -839,7 +839,7 @@ async def test_tasks_of_one_read_make_their_first_steps_in_turns(
 async def test_calls_that_wait_are_not_overtaken(
     pair: Pair, handlers: Handlers, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("pocketmq.rpc.own.call.UNTOLD_S", -1.0)
+    monkeypatch.setattr("pocketmq.rpc.own.call.UNCOUNTED_S", -1.0)
     pair.edge.turn_s = -1.0  # over when the first step is made
     for number, one in enumerate(("Step", "Step", name, name)):
         pair.send(pair.begin(one), b"%d" % number)

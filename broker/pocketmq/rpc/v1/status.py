@@ -69,7 +69,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.NotAStore, errors.PlaceUnusable,
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
-        errors.NotAPlainFile, errors.StrayFile,
+        errors.NotAPlainFile, errors.StrayFile, errors.SettingsFileUnusable,
         errors.TransactionDecided, errors.WrongRole, errors.FollowersBehind,
     ),
     code_pb2.DATA_LOSS: (
