@@ -53,6 +53,7 @@ def test_the_examples_with_rocketmqs_client_run(rocketmq: RocketMQ, tmp_path: Pa
         with Pushed(endpoint) as pushed:
             rocketmq.wait_for_lag_0("shippers", "orders", timeout=30)
         assert sorted(pushed.lines) == [
+            "Press Enter to end.",
             "order 40 paid: shipped at attempt 1",
             "order 41 paid: no truck, again later",
             "order 41 paid: shipped at attempt 2",

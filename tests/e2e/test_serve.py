@@ -206,5 +206,5 @@ def test_nobody_there_is_exit_5() -> None:
     done = pocketmq("topic", "ls", "--endpoint", "127.0.0.1:1")
     assert done.code == 5
     assert done.out == ""
-    assert "pocketmq serve" in done.err
+    assert "Next:  start that broker, or name another one: --endpoint HOST:PORT" in done.err
     assert "Traceback" not in done.err
