@@ -11,6 +11,7 @@ import pytest
 from pocketmq.model.errors import BrokerError, TopicNotFound
 from pocketmq.rpc.admission import DEFAULT_LIMITS, CallClass
 from pocketmq.rpc.call import Call
+from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.service import Handler, Method, MethodKind, Service, WireStatus
 from pocketmq.rpc.v1.status import refuse
@@ -227,7 +228,8 @@ async def test_a_client_that_goes_in_the_midst_of_its_requests(desk: Desk) -> No
     assert (await call.read()).max_offset == 2
     call.cancel()
     await desk.until_ended()
-    assert desk.numbers.ended == []
+    # grpc.aio may show the cancellation as a whole end.
+    assert desk.numbers.ended in ([], [] if isinstance(desk.server, OwnServer) else ["whole"])
 
 
 # -- admission and drain ---------------------------------------------------------------------------
