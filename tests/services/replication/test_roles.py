@@ -188,6 +188,17 @@ async def test_a_full_disk_leaves_a_follower_with_its_leader(broker: Broker) -> 
     assert broker.terms.leader == ALONE[0]
 
 
+async def test_a_full_disk_leaves_a_leader_that_accepts_messages(broker: Broker) -> None:
+    slave, end = broker.slave(0), broker.store.store.appended
+    slave.sent = end
+    broker.leader.receive(slave, REPORT.pack(end))
+    broker.disk.fail("write", errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        await broker.roles.follow("b:1", is_forced=False)
+    assert broker.roles.role == LEADER
+    await broker.store.send("orders", "still accepted")
+
+
 async def test_a_leader_hands_over_once_a_follower_has_all(broker: Broker) -> None:
     slave = broker.slave(0)
     handing = asyncio.create_task(broker.roles.follow("b:1", is_forced=False))

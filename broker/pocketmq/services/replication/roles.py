@@ -168,11 +168,15 @@ class Roles:
         Errors   FollowersBehind, WrongRole; DiskFull, FsyncFailed: the role is unchanged
         """
         self._begin_change()
+        before = self._store.writing.refusal
         try:
             if self.role == LEADER and not is_forced:
                 await self._hand_over(leader, wait_ms or WAIT_MS)
             async with self._ended_link():
                 await Job(asyncio.to_thread(self._terms.follow, leader))
+        except Exception:
+            self._store.writing.refuse(before)
+            raise
         finally:
             self._is_changing = False
         logger.warning("replica.demoted", extra={"leader": leader})
