@@ -174,6 +174,32 @@ def test_damage_in_the_oldest_file_is_noticed_and_loses_nothing(name: str, seed:
     story(tell, seed)
 
 
+def test_a_damaged_leader_shows_nothing_that_its_follower_may_lack() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a = pair.nodes["a"]
+        await connected(pair)
+        await sent(pair, "a", 0, 40)
+        await pair.loop.pause(12)
+        shown = {queue: a.store.reading.queue_range(*queue) for queue in QUEUES}
+        pair.network.stall("a", "b")
+        for number in range(20):
+            a.run(pair.put(a, [(7, 100 + number)]))
+        await pair.loop.pause(1)
+        for has_damage in (False, True):  # The first start adds all messages to the queues.
+            pair.die(a)
+            await pair.look()
+            if has_damage:
+                pair.damage(a)
+            await pair.restart()
+            assert (a.store.damage is not None) is has_damage
+            ends = dict(a.store.reading.queue_ends())
+            assert any(a.store.queue_end(*queue) > shown[queue][1] for queue in QUEUES), ends
+            assert {queue: a.store.reading.queue_range(*queue) for queue in QUEUES} == shown
+            await pair.loop.pause(12)
+
+    story(tell)
+
+
 def test_a_cut_keeps_every_record_that_both_brokers_have() -> None:
     async def tell(pair: ReplicaPair) -> None:
         a, b = pair.nodes.values()

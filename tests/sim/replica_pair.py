@@ -179,7 +179,7 @@ class ReplicaPair:
         content = bytearray(log_file(image, names[0]).durable)
         # Above the mark it would be a torn end, of which the other one may not know if it died too.
         below = _marked(node, image)
-        places = [at for at, byte in enumerate(content[:below]) if byte == ord("x")]
+        places = [at for at in range(1, below) if content[at - 1 : at + 2] == b"xxx"]  # Of bodies.
         if not places:
             return
         at = self.random.choice(places)
