@@ -264,9 +264,8 @@ class MessageStore:
     def _hide_unconfirmed(self) -> None:
         """Hides from consumers what a promotion of another broker could remove, until it cannot."""
         visible, end = self.marks.visible(), self.appended
-        if (
-            self.damage is not None and self.settings.is_bounded
-        ):  # Queues continue behind the damage.
+        if self.damage is not None and self.settings.is_bounded:
+            # Its log ends at the damage, its queues do not.
             self.reading.hide(self._structures.mark.confirmed_upto)
             return
         if visible.value >= end:
