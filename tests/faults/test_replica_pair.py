@@ -174,30 +174,39 @@ def test_damage_in_the_oldest_file_is_noticed_and_loses_nothing(name: str, seed:
     story(tell, seed)
 
 
+def erase_record(node: Node, begin: int) -> None:
+    """Erases the head of a record: the log ends there, unless a later file is valid."""
+    place = begin % node.settings.commit_log_file_size_bytes
+    file = log_file(node.disk.image, f"{begin - place:020}")
+    file.durable = file.seen = file.durable[:place] + bytes(100) + file.durable[place + 100 :]
+
+
 def test_a_damaged_leader_shows_nothing_that_its_follower_may_lack() -> None:
     async def tell(pair: ReplicaPair) -> None:
         a = pair.nodes["a"]
         await connected(pair)
-        await sent(pair, "a", 0, 40)
-        await pair.loop.pause(12)
-        shown = {queue: a.store.reading.queue_range(*queue) for queue in QUEUES}
-        pair.network.stall("a", "b")
-        for number in range(20):
-            a.run(pair.put(a, [(7, 100 + number)]))
+        await sent(pair, "a", 0, 2)
         await pair.loop.pause(1)
+        confirmed = a.store.appended
+        shown = {queue: a.store.reading.queue_range(*queue)[1] for queue in QUEUES}
+        pair.network.stall("a", "b")
+        unconfirmed = [a.run(pair.put(a, [(7, 100 + number)])) for number in range(3)]
+        await pair.loop.pause(1)
+        assert not any(one.done() for one in unconfirmed)
         for has_damage in (False, True):  # The first start adds all messages to the queues.
             pair.die(a)
             await pair.look()
             if has_damage:
-                pair.damage(a)
+                erase_record(a, confirmed)
             await pair.restart()
             assert (a.store.damage is not None) is has_damage
-            ends = dict(a.store.reading.queue_ends())
-            assert any(a.store.queue_end(*queue) > shown[queue][1] for queue in QUEUES), ends
-            assert {queue: a.store.reading.queue_range(*queue) for queue in QUEUES} == shown
+            assert any(a.store.queue_end(*queue) > shown[queue] for queue in QUEUES)
+            for queue, end in shown.items():
+                assert a.store.reading.queue_range(*queue)[1] <= end
             await pair.loop.pause(12)
 
-    story(tell)
+    for seed in range(8):  # Messages of other sizes.
+        story(tell, seed)
 
 
 def test_a_cut_keeps_every_record_that_both_brokers_have() -> None:
