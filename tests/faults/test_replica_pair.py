@@ -174,11 +174,12 @@ def test_damage_in_the_oldest_file_is_noticed_and_loses_nothing(name: str, seed:
     story(tell, seed)
 
 
-def erase_record(node: Node, begin: int) -> None:
-    """Erases the head of a record: the log ends there, unless a later file is valid."""
-    place = begin % node.settings.commit_log_file_size_bytes
-    file = log_file(node.disk.image, f"{begin - place:020}")
-    file.durable = file.seen = file.durable[:place] + bytes(100) + file.durable[place + 100 :]
+def erase_from(node: Node, begin: int) -> None:
+    """Erases a log from an offset on."""
+    for name in node.disk.names(STORE / COMMIT_LOG_DIRECTORY):
+        file, place = log_file(node.disk.image, name), max(begin - int(name), 0)
+        kept = file.durable[:place]
+        file.durable = file.seen = kept + bytes(len(file.durable) - len(kept))
 
 
 def test_a_damaged_leader_shows_nothing_that_its_follower_may_lack() -> None:
@@ -197,7 +198,7 @@ def test_a_damaged_leader_shows_nothing_that_its_follower_may_lack() -> None:
             pair.die(a)
             await pair.look()
             if has_damage:
-                erase_record(a, confirmed)
+                erase_from(a, confirmed)
             await pair.restart()
             assert (a.store.damage is not None) is has_damage
             assert any(a.store.queue_end(*queue) > shown[queue] for queue in QUEUES)
