@@ -128,7 +128,7 @@ class Layers:
             self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
 
     def config(self) -> Config:
-        """Returns the settings; an illegal value is replaced by the preset's value or default."""
+        """Returns the settings; for an illegal value, that of an earlier source or the default."""
         assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
