@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -107,15 +108,19 @@ def find(bug: Planted, tree: Path) -> tuple[str, float]:
     bug.apply(tree)
     for shown, command in runs_of(bug):
         begun = perf_counter()
-        done = subprocess.run(
-            command,
-            cwd=tree,
-            env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'broker'}:{tree / 'scripts'}"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
+        try:
+            done = subprocess.run(
+                command,
+                cwd=tree,
+                env={**os.environ, "PYTHONPATH": f"{tree}:{tree / 'broker'}:{tree / 'scripts'}"},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            print(f"{bug.name}: {shown} did not end in {LIMIT_S} s", flush=True)
+            continue
         if done.returncode == TESTS_FAILED:
             return shown, perf_counter() - begun
         if done.returncode:
@@ -130,6 +135,7 @@ def main() -> int:
         epilog="example: scripts/plant 6 11",
     )  # fmt: skip
     parser.add_argument("numbers", nargs="*", type=int, metavar="N", help="bugs; all without any")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="bugs at once; default 1")
     parser.add_argument("--into", type=Path, metavar="DIR", help="only make a copy there")
     given = parser.parse_args()
     bugs = {int(bug.name[1:]): bug for bug in planted_bugs()}
@@ -143,7 +149,9 @@ def main() -> int:
             bug.apply(tree)
         print(f"{', '.join(bug.name for bug in chosen)} planted in {tree}")
         return 0
-    return _show([(bug, *_find_in_copy(bug)) for bug in chosen])
+    with ThreadPoolExecutor(given.jobs) as pool:
+        found = list(pool.map(_find_in_copy, chosen))
+    return _show([(bug, *one) for bug, one in zip(chosen, found, strict=True)])
 
 
 def _find_in_copy(bug: Planted) -> tuple[str, float]:

@@ -39,12 +39,18 @@ BORN_HOST = host_from_text("10.0.0.7:4711")
 BORN_MS = 1_700_000_000_000
 VIEWS = (CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY)
 END_OF_TIME_MS = 2**62
+UNTIL_S = 30.0
+"""Time after which a condition that a test waits for counts as missed."""
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Gives the event loop turns until a condition holds."""
-    while not condition():  # noqa: ASYNC110 - what is waited for happens in threads too
-        await asyncio.sleep(0)
+    """Gives the event loop turns until a condition holds.
+
+    Errors   TimeoutError: it does not hold after UNTIL_S
+    """
+    async with asyncio.timeout(UNTIL_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for happens in threads too
+            await asyncio.sleep(0)
 
 
 async def turns(count: int = 5) -> None:
