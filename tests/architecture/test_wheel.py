@@ -84,11 +84,14 @@ def compiled_wheel(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.mark.timeout(120, func_only=True)  # compiling has its own limit
 @pytest.mark.skipif(bool(compile_modules.lacking()), reason="a C compiler is missing")
 def test_a_compiled_wheel_is_of_this_platform_and_runs_compiled(
-    compiled_wheel: Path, tmp_path: Path
+    tree: Path, compiled_wheel: Path, tmp_path: Path
 ) -> None:
     assert not compiled_wheel.name.endswith("-none-any.whl")
     own = {name for name in names_in(compiled_wheel) if name.startswith("pocketmq/native/built/")}
-    assert own == {f"pocketmq/native/built/{path.name}" for path in compile_modules.files()}
+    compiled = {f"pocketmq/native/built/{name}{native.SUFFIX}" for name in native.COMPILED}
+    in_tree = tree / "broker" / native.BUILT.relative_to(ROOT / "broker")
+    assert own == {str(path.relative_to(tree / "broker")) for path in in_tree.glob("[!.]*")}
+    assert own > compiled
     zipfile.ZipFile(compiled_wheel).extractall(tmp_path / "site")
     done = subprocess.run(
         [sys.executable, "-c", WHO_RUNS],
