@@ -101,12 +101,14 @@ class Numbers:
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
     """Returns a topic's queue count, and whether a group begins at the min offset.
 
-    Clients of an unknown group choose their offsets: queues without an offset count as consumed.
+    A group does so also in queues that were added since it began in others. Clients of an unknown
+    group choose their offsets: queues without an offset count as consumed.
     """
     topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
     count = 0 if topic_config is None else topic_config.queue_count
     begins = topic.startswith(RETRY_PREFIX) or (
-        group_config is not None and bool(group_config.settings.begins_at_min)
+        group_config is not None
+        and (bool(group_config.settings.begins_at_min) or tables.offsets.has_some(group, topic))
     )
     return Queues(count, begins)
 

@@ -78,6 +78,20 @@ async def test_a_first_pull_of_a_group_begins_where_it_states(desk: Desk) -> Non
     assert [message.body for message in fresh.messages] == [b"a", b"b", b"c"]
 
 
+async def test_a_group_of_pulls_begins_at_the_first_message_of_an_added_queue(desk: Desk) -> None:
+    broker = desk.broker
+    topics = broker.store.tables.topics
+    await broker.add("orders", b"a")
+    await topics.update("orders", read_queue_count=2, write_queue_count=2)
+    await desk.ask(group="g", begin="max")
+    assert broker.store.tables.offsets.find("g", "orders", 1) == 0
+    await topics.update("orders", read_queue_count=3, write_queue_count=3)
+    for queue_id in (1, 2):
+        await broker.add("orders", b"b", queue_id=queue_id)
+        found = await desk.ask(group="g", begin="max", queue_id=queue_id)
+        assert [message.body for message in found.messages] == [b"b"]
+
+
 async def test_a_pull_that_begins_needs_a_group_and_a_begin(desk: Desk) -> None:
     with pytest.raises(IllegalGroup):
         await desk.ask(begin="min")

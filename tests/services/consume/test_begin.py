@@ -3,7 +3,13 @@
 import pytest
 
 from pocketmq.model.administration import GroupSettings
-from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, begin_from_text, begin_text
+from pocketmq.model.begin import (
+    BEGIN_MAX,
+    BEGIN_UNLESS_RECENT,
+    BEGIN_UNSET,
+    begin_from_text,
+    begin_text,
+)
 from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk, bodies
 
 WAYS = pytest.mark.parametrize("fifo", [False, True])
@@ -94,8 +100,28 @@ async def test_a_client_of_a_broadcast_begins_where_it_states(
     assert await received(desk, broadcast=True, client_id="c", begin_ms=begin_ms) == expected
 
 
-async def test_a_queue_added_later_begins_the_same_way(desk: ConsumeDesk) -> None:
-    assert await received(desk, begin_ms=BEGIN_MIN) == []
+@WAYS
+@pytest.mark.parametrize("begin_ms", [BEGIN_UNSET, BEGIN_MAX, BEGIN_UNLESS_RECENT])
+async def test_a_group_begins_at_the_first_message_of_a_queue_added_later(
+    desk: ConsumeDesk, begin_ms: int, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(begin="max", fifo=fifo))
+    await desk.send("old")
+    await desk.send("older", queue_id=1)
+    first_ms = BEGIN_MAX if begin_ms == BEGIN_UNLESS_RECENT else begin_ms
+    assert await received(desk, begin_ms=first_ms) == []
+    await desk.store.tables.topics.update(TOPIC, read_queue_count=4, write_queue_count=4)
+    await desk.send("new", queue_id=2)
+    await desk.send("newer", queue_id=3)
+    assert await received(desk, begin_ms=begin_ms) == ["new", "newer"]
+
+
+async def test_a_client_of_a_broadcast_begins_at_the_first_message_of_an_added_queue(
+    desk: ConsumeDesk,
+) -> None:
+    asked = {"broadcast": True, "client_id": "c", "begin_ms": BEGIN_MAX}
+    await desk.send("old", queue_id=1)
+    assert await received(desk, **asked) == []
     await desk.store.tables.topics.update(TOPIC, read_queue_count=3, write_queue_count=3)
-    await desk.send("old", queue_id=2)
-    assert await received(desk, begin_ms=BEGIN_MAX) == []
+    await desk.send("new", queue_id=2)
+    assert await received(desk, **asked) == ["new"]

@@ -43,6 +43,17 @@ async def test_leases_are_left_in_both(desk: ConsumeDesk) -> None:
     assert await lags(desk) == (2, 2, 2)
 
 
+async def test_a_queue_that_was_added_counts_from_its_first_message(desk: ConsumeDesk) -> None:
+    tables = desk.store.tables
+    await tables.groups.update(GROUP, GroupSettings(begin="max"))
+    await desk.send("old")
+    assert (await desk.receive()).records == []
+    await tables.topics.update(TOPIC, read_queue_count=3, write_queue_count=3)
+    await desk.send("new", queue_id=2)
+    assert await lag_sums(desk.store, [GROUP]) == {GROUP: 1}
+    assert known_queues(tables, GROUP, TOPIC) == Queues(3, begins_at_min=True)
+
+
 async def test_what_waits_for_its_first_redelivery_is_left_in_both(desk: ConsumeDesk) -> None:
     await desk.send(*"abc")
     await desk.receive(max_messages=2, invisible_ms=10_000)

@@ -12,7 +12,7 @@ from pocketmq.filter.owned import owned_by, owned_where
 from pocketmq.filter.parsing import parse_filter
 from pocketmq.format.body_codec import BodyBudget
 from pocketmq.format.record import decode_record, is_shown
-from pocketmq.model.begin import BEGIN_UNSET, begin_from_text
+from pocketmq.model.begin import BEGIN_MAX, BEGIN_UNSET, begin_from_text
 from pocketmq.model.filter import Filter
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
@@ -26,7 +26,7 @@ from pocketmq.rpc.topic_access import TopicCheck, check_client_reads, find_reada
 from pocketmq.rpc.v1.send_reply import varint
 from pocketmq.rpc.v1.stored_reply import proto_message
 from pocketmq.services.admin.members import PULL, Members
-from pocketmq.services.consume.position import begin_offset
+from pocketmq.services.consume.position import begin_at_ends, begin_offset
 from pocketmq.services.pull import Pull, PullRequest
 from pocketmq.store.message_store import MessageStore
 
@@ -130,6 +130,11 @@ class PullMessage:
         """Returns the group's offset; a group without an offset begins at `begin_ms`."""
         topic, queue_id, tables = request.range.topic, request.range.queue_id, self._store.tables
         found = tables.offsets.find(request.group, topic, queue_id)
+        if found is None and begin_ms == BEGIN_MAX:
+            await tables.groups.ensure(request.group)
+            begin_at_ends(self._store, request.group, topic)
+            await tables.offsets.saved()
+            found = tables.offsets.find(request.group, topic, queue_id)
         if found is None:
             found = await begin_offset(self._store, topic, queue_id, begin_ms)
             await tables.commit(request.group, topic, queue_id, found)

@@ -155,9 +155,9 @@ def _topic_lag(
 ) -> TopicLag:
     """Returns the lag in each queue of a topic; includes removed queues with an offset."""
     config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
-    # Redeliveries begin at their first message, whatever the group's setting is.
+    # Redeliveries and added queues begin at their first message, whatever the group's setting is.
     begins = topic.startswith(RETRY_PREFIX) or (
-        group_config is not None and bool(group_config.settings.begins_at_min)
+        group_config is not None and (bool(committed) or bool(group_config.settings.begins_at_min))
     )
     count = config.queue_count if config is not None else 0
     queues = []

@@ -1,8 +1,9 @@
 """Receives of a broadcasting group: every client gets every message, without leases.
 
 Each client has an offset in every queue. The offset begins at the group's committed offset; if the
-group has none, at the min or max offset of the queue, as the group is configured. Client offsets
-are kept only in memory: a restart discards them.
+group has none, at the min or max offset of the queue, as the group is configured. In a queue that
+is added later it begins at the min offset. Client offsets are kept only in memory: a restart
+discards them.
 Source: BroadcastOffsetManager.
 """
 
@@ -74,20 +75,18 @@ class Broadcasting:
         if len(self._positions) > CLIENTS_KEPT_MAX:
             del self._positions[next(iter(self._positions))]
         assert len(self._positions) <= CLIENTS_KEPT_MAX
-        topic = self._store.tables.topics.find(request.topic)
+        topic, offsets = self._store.tables.topics.find(request.topic), self._store.tables.offsets
+        is_new = not found and not offsets.has_some(request.group, request.topic)
+        at_max = is_new and begins_at_max(self._store, request)
         for queue_id in range(0 if topic is None else topic.read_queue_count):
             lower, upper = self._store.reading.queue_range(request.topic, queue_id)
             at = found.get(queue_id)
             if at is None:
-                at = self._begin(request, queue_id, lower, upper)
+                at = offsets.find(request.group, request.topic, queue_id)
+            if at is None:
+                at = upper if at_max else lower
             found[queue_id] = min(max(at, lower), upper)
         return found
-
-    def _begin(self, request: ReceiveRequest, queue_id: int, lower: int, upper: int) -> int:
-        stored = self._store.tables.offsets.find(request.group, request.topic, queue_id)
-        if stored is not None:
-            return stored
-        return upper if begins_at_max(self._store, request) else lower
 
     async def _begin_at_time(self, request: ReceiveRequest) -> None:
         """Sets the first offsets of a client whose request states a time."""

@@ -2,11 +2,11 @@
 
 The request states where a group without an offset begins; if the request does not, the group's
 setting is used. If the begin is a time, its offset is searched before the receive, as the search
-may read the disk. In a queue that is created while receives wait, the group begins at the min
-offset.
+may read the disk. A group begins in all queues of a topic at once: in queues that are added later,
+it begins at their first message, as RocketMQ's clients do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNLESS_RECENT, BEGIN_UNSET
@@ -24,7 +24,7 @@ RocketMQ's limit is 40 % of the machine's memory (accessMessageInMemoryMaxRatio)
 
 
 def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int) -> int:
-    """Returns a group's offset in a queue; sets the offset if the group has none.
+    """Returns a group's offset in a queue; sets its offsets if the group has none.
 
     lower, upper   min and max offset of the queue
     Effects        lowers an offset above the queue's end to this end
@@ -32,12 +32,26 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
     offsets, key = store.tables.offsets, (queue.group, queue.topic, queue.queue_id)
     found = offsets.find(*key)
     if found is None:
-        found = lower if queue.retry or begins_at_min(store, queue.group) else upper
-        offsets.begin(*key, found)
+        if not queue.retry and not begins_at_min(store, queue.group):
+            begin_at_ends(store, queue.group, queue.topic)
+        offsets.begin(*key, lower)
+        found = offsets.find(*key) or 0
     elif found > upper:
         found = min(found, store.queue_end(queue.topic, queue.queue_id))
         clamp_offset(store.tables, *key, found)
     return found
+
+
+def begin_at_ends(store: MessageStore, group: str, topic: str) -> None:
+    """Sets a group's missing offsets in a topic: the max offsets, for a group that has none.
+
+    Other groups miss offsets in queues that were added, and begin at the min offset there.
+    """
+    offsets, config = store.tables.offsets, store.tables.topics.find(topic)
+    is_new = not offsets.has_some(group, topic)
+    for queue_id in range(0 if config is None else config.queue_count):
+        lower, upper = store.reading.queue_range(topic, queue_id)
+        offsets.begin(group, topic, queue_id, upper if is_new else lower)
 
 
 async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
@@ -75,16 +89,19 @@ def without_offset(store: MessageStore, queues: Iterable[GroupQueue]) -> list[Gr
     return [q for q in queues if find(q.group, q.topic, q.queue_id) is None]
 
 
-async def begin_in(store: MessageStore, queues: Iterable[GroupQueue], begin_ms: int) -> None:
-    """Sets the first offsets of a group in queues; durable when it returns.
+async def begin_in(store: MessageStore, queues: Sequence[GroupQueue], begin_ms: int) -> None:
+    """Sets the first offsets of a group in queues of a topic; durable when it returns.
 
     Errors   Corruption, DiskSlow, DiskFull
     """
-    offsets = store.tables.offsets
-    for queue in queues:
-        found = await begin_offset(store, queue.topic, queue.queue_id, begin_ms)
-        if offsets.find(queue.group, queue.topic, queue.queue_id) is None:
-            offsets.begin(queue.group, queue.topic, queue.queue_id, found)
+    offsets, (group, topic) = store.tables.offsets, (queues[0].group, queues[0].topic)
+    is_begun = offsets.has_some(group, topic)
+    if begin_ms == BEGIN_MAX or (begin_ms == BEGIN_UNLESS_RECENT and is_begun):
+        begin_at_ends(store, group, topic)
+    else:
+        begins = [await begin_offset(store, topic, q.queue_id, begin_ms) for q in queues]
+        for queue, found in zip(queues, begins, strict=True):
+            offsets.begin(group, topic, queue.queue_id, found)
     await offsets.saved()
 
 

@@ -80,6 +80,10 @@ class ConsumerOffsets:
         """Returns a group's offset in a queue; None before its first commit."""
         return self._table.rows.get(f"{topic}{_SEPARATOR}{group}", {}).get(queue_id)
 
+    def has_some(self, group: str, topic: str) -> bool:
+        """Returns whether a group has an offset in any queue of a topic."""
+        return bool(self._table.rows.get(f"{topic}{_SEPARATOR}{group}"))
+
     def all_of(self, group: str) -> dict[str, dict[int, int]]:
         """Returns a group's offsets: topic -> queue id -> queue offset."""
         rows = self._table.rows.items()
@@ -122,11 +126,12 @@ class ConsumerOffsets:
             self._set(name, {queue_id: queue_offset})
 
     def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Sets the first offset of a new group in a queue, and begins a write.
+        """Sets a missing offset of a group, and begins a write.
 
         Effects  after the write, a crash does not move the group past messages stored later
         """
-        self.advance(group, topic, queue_id, queue_offset)
+        if self.find(group, topic, queue_id) is None:
+            self.advance(group, topic, queue_id, queue_offset)
         self._table.when_saved(lambda _: None)  # `step` repeats a failed write.
 
     def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
