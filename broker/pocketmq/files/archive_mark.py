@@ -15,31 +15,31 @@ from pocketmq.format.archived import (
 from pocketmq.format.names import ARCHIVED_FILE, OWN_DIRECTORY
 
 RENEWED_MS: Final = 3_600_000
-"""Interval at which a report without progress is written, to show that the archive is alive."""
+"""Age of an archive's row after which a report without progress is written too: it is alive."""
 
 
 def archives_of(disk: Disk, store: Path) -> tuple[ArchivedUpto, ...]:
     """Returns the archives of a store's log.
 
-    Errors   TableUnreadable
+    Errors   TableUnreadable, ReadFailed
     """
     file = TableFile(disk, store / OWN_DIRECTORY / ARCHIVED_FILE)
     return file.read(decode_archived) or ()
 
 
 def read_archived(disk: Disk, store: Path) -> ArchivedUpto:
-    """Returns the archive that has the least of a store's log; NOTHING_ARCHIVED without a file.
+    """Returns the archive with the lowest end of a store's log; NOTHING_ARCHIVED without archives.
 
-    Errors   TableUnreadable
+    Errors   TableUnreadable, ReadFailed
     """
     return least_of(archives_of(disk, store))
 
 
 def write_archived(disk: Disk, store: Path, found: ArchivedUpto) -> ArchivedUpto:
-    """Records a report of an archive; returns the archive that has the least of the log.
+    """Records a report of an archive; returns the archive with the lowest end of the log.
 
-    Blocks   three syncs
-    Errors   TableUnreadable; those of `TableFile.write`
+    Blocks   two syncs; none if the report shows no progress and the file is recent
+    Errors   TableUnreadable, ReadFailed; those of `TableFile.write`
     """
     before = archives_of(disk, store)
     after = with_report(before, found)

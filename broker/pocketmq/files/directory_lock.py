@@ -1,7 +1,7 @@
-"""The store lock: one process at a time; RocketMQ brokers acquire the same lock.
+"""The store lock: one process at a time has it; RocketMQ brokers acquire the same lock.
 
-It is a POSIX record lock on byte 0 of the file `lock`. If the process closed any descriptor of that
-file, the lock would be released, so the file is opened once per process and stays open.
+It is a POSIX record lock on byte 0 of the file `lock`. If a process closes any descriptor of that
+file, the system releases its lock. So the process with the lock opens the file only once.
 Source: DefaultMessageStore.start.
 """
 
@@ -34,7 +34,8 @@ class DirectoryLock:
     def acquire(self) -> None:
         """Acquires the lock, without waiting.
 
-        Errors   StoreLocked: another process has it; DiskFull, AllocationFailed, NotAPlainFile
+        Errors   StoreLocked: another process has it; DiskFull, AllocationFailed, NotAPlainFile;
+                 OSError: the file system supports no locks
         """
         assert self._descriptor < 0, "already locked"
         with FullDisk(self.path):
@@ -69,14 +70,15 @@ class DirectoryLock:
         """Releases the lock; repeated calls have no effect."""
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
-            with suppress(OSError):  # Only LOCK_CONTENT may be lost, which has no meaning.
+            with suppress(OSError):  # A failed close can lose only LOCK_CONTENT, which is not read.
                 os.close(descriptor)
 
 
 def held_by(path: Path) -> str:
     """Returns a text that names the process that holds a lock file (`holder` of StoreLocked).
 
-    The text is "" if no process holds the file. Must not be called while this process holds it.
+    The text is "" if no process holds the lock, or if the file cannot be opened. Must not be called
+    while this process holds the lock: the call would release it.
     """
     try:
         # For reading: callers may ask without permission to write.

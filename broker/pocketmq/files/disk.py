@@ -1,11 +1,12 @@
 """All calls that touch the disk, in one object that tests can replace.
 
-    1. Written pages reach the disk by `fdatasync` alone; flushing a map would hold the GIL.
+    1. `fdatasync` or `syncfs` makes written pages durable; flushing a map would hold the GIL.
     2. Bytes are allocated before a map writes to them; else a full disk kills the process.
-    3. A failed sync is final. The kernel reports the loss only once, so `Trouble` keeps it, and
-       every later write, sync, rename or removal raises it again.
+    3. A failed sync is final. The kernel reports lost bytes only once, so `Trouble` keeps the
+       error, and every later write, sync, rename or removal raises it again.
     4. A new or renamed name is durable once its directory has been synced.
-    5. No link is followed below a store directory, and only regular files are opened.
+    5. Only regular files are opened. Below a store directory no link is followed, except those
+       that files/enclosure.py lists.
 
 ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. A memory map raises no
 error: a page that cannot be read causes SIGBUS, which ends the process as kill -9 does.
@@ -104,7 +105,7 @@ class Disk:
     def write_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
         """Creates a small file with `mode` and makes its content durable, but not its name.
 
-        Effects  an existing file of this name is unlinked first: its bytes and mode do not change
+        Effects  an existing file of this name is unlinked, not overwritten
         Errors   DiskFull: a part of the file may exist; AllocationFailed, WriteFailed, FsyncFailed
         """
         self.trouble.with_room(lambda: self._write_file(path, content, mode))
@@ -122,9 +123,10 @@ class Disk:
             self.close(descriptor)
 
     def replace_file(self, path: Path, content: bytes, mode: int = FILE_MODE) -> None:
-        """Replaces a small file as a whole, durably; if that fails, the old version remains.
+        """Replaces a small file as a whole, durably.
 
-        Errors   DiskFull: the draft was removed; AllocationFailed, WriteFailed, FsyncFailed
+        Errors   DiskFull: the draft was removed; AllocationFailed, WriteFailed, FsyncFailed. The
+                 old version remains, or the new one if only the last sync failed
         """
         draft = path.with_name(path.name + DRAFT_SUFFIX)
         try:
@@ -173,7 +175,10 @@ class Disk:
             return os.stat(place) if inside.is_followed(found) else found
 
     def file_size(self, path: Path | str) -> int:
-        """Returns the length in bytes."""
+        """Returns the length in bytes.
+
+        Errors   FileNotFoundError, NotADirectoryError, ReadFailed, NotAPlainFile
+        """
         with ReadErrors(path):
             found = self._found(path)
             if stat.S_ISLNK(found.st_mode):
@@ -205,7 +210,10 @@ class Disk:
             os.mkdir(place, DIRECTORY_MODE)
 
     def sync_directory(self, directory: Path) -> None:
-        """Makes the names in a directory durable."""
+        """Makes the names in a directory durable; does nothing if the directory was removed.
+
+        Errors   FsyncFailed; AllocationFailed: the directory cannot be opened
+        """
         self._sync_directory(directory, os.fsync)
 
     def sync_directories(self, directories: Iterable[Path]) -> None:
@@ -253,7 +261,7 @@ class Disk:
     def exchange(self, one: Path, other: Path) -> None:
         """Exchanges the names of two files or directories; durable after `sync_directory`.
 
-        Where the system has no such call, the name `other` does not exist for a moment.
+        On a system without such a call, each name does not exist for a moment.
         Errors   DiskFull, AllocationFailed
         """
         self.trouble.check()
@@ -283,7 +291,7 @@ class Disk:
     def remove_directory(self, directory: Path) -> None:
         """Removes an empty directory.
 
-        Errors   WriteFailed: the directory remains, for example because it is not empty
+        Errors   WriteFailed, for example because the directory is not empty
         """
         self.trouble.check()
         try:
@@ -372,7 +380,7 @@ class Disk:
         """Creates a file with all its blocks allocated; `path` appears when it is complete.
 
         Blocks   up to some 50 ms: run it off the event loop
-        Errors   DiskFull, AllocationFailed; an unfinished file is removed
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed; an unfinished file is removed
         """
         self.unlink(draft)
         descriptor = self.make_sparse_file(draft, 0, is_named=False)
@@ -398,7 +406,7 @@ class Disk:
             os.posix_fallocate(descriptor, position, size_bytes)
 
     def data_end(self, descriptor: int) -> int:
-        """Returns the end of the last data in a sparse file; its length if no holes are reported.
+        """Returns the end of a sparse file's last data; its length if no hole is reported.
 
         Cost   two calls for each data extent
         """
@@ -414,7 +422,10 @@ class Disk:
         return position
 
     def map(self, descriptor: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-        """Returns a shared map of the whole file; if `read_only`, writes through it fail."""
+        """Returns a shared map of a file's first bytes; if `read_only`, writes through it fail.
+
+        Errors   ValueError: the file is shorter than `size_bytes`; ReadFailed
+        """
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
         with ReadErrors(self._path_of(descriptor)):
             return mmap.mmap(descriptor, size_bytes, access=access)
@@ -440,6 +451,7 @@ class Disk:
         If the system cannot detect whether they are in memory, the bytes are read even if the read
         blocks, because the caller would otherwise never get them. This applies to tmpfs, whose
         pages are all in memory, and to systems other than Linux.
+        Shape    the range ends within the file
         Errors   ReadFailed
         Cost     about 1 µs and the copy
         """
@@ -456,9 +468,10 @@ class Disk:
         return bytes(content) if count == size_bytes else None
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
-        """Writes bytes into allocated blocks; maps of the file show them at once.
+        """Writes bytes at a position; maps of the file show them at once.
 
-        Errors   DiskFull (on a copy-on-write file system, or for a quota), WriteFailed
+        Errors   WriteFailed; DiskFull: for allocated blocks only on a copy-on-write file system, or
+                 because of a quota
         """
         self.trouble.check()
         try:
@@ -473,7 +486,7 @@ class Disk:
         """Makes written bytes durable, also those written through a map.
 
         Blocks   as long as the disk takes: run it off the event loop
-        Errors   FsyncFailed: the process must end, see rule 3 above
+        Errors   FsyncFailed: the process must end (rule 3 of this module)
         """
         self.trouble.check()
         try:

@@ -1,12 +1,12 @@
-"""Maps errors of the operating system to errors of the store: disk full, loss, unreadable.
+"""Maps errors of the operating system to errors of the store.
 
     with FullDisk(path): …     no space → DiskFull, other errors → AllocationFailed; NotAPlainFile
                                and FileExistsError pass unchanged
     with ReadErrors(path): …   → ReadFailed; FileNotFoundError and NotADirectoryError pass unchanged
 
-ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. The kernel reports a
-failed sync only once: `Trouble` keeps the first loss, and every later write, sync, rename or
-removal raises it again.
+ARCHITECTURE.md ("Errors of the disk") lists which call raises which error. A loss is a failed sync,
+write or close: bytes that callers count as written may be missing. The kernel reports it only once.
+So `Trouble` keeps the first loss, and every later write, sync, rename or removal raises it again.
 """
 
 import contextlib
@@ -104,10 +104,9 @@ class Trouble:
             self._lost, self._full = before
 
     def check(self) -> None:
-        """Raises the first loss, if there was one.
+        """Raises a copy of the first loss, if there was one.
 
-        Errors   a copy of the first loss: an error raised in several places would become its own
-                 context
+        One error object raised in several places would become its own context.
         """
         if self.failure is not None:
             raise type(self.failure)(why=self.failure.why)
@@ -121,7 +120,7 @@ class Trouble:
         return type(self.failure)(why=self.failure.why)
 
     def with_room(self, work: Callable[[], Result]) -> Result:
-        """Runs work that needs space; runs it once more if `full` made space."""
+        """Runs work that needs space; runs it once more if the callback `full` made space."""
         self.check()
         try:
             return work()
@@ -135,7 +134,7 @@ class Trouble:
 def close_all(closes: Iterable[Callable[[], object]]) -> None:
     """Calls all functions in order, even if some raise.
 
-    Errors   the first error
+    Errors   the first error, after all calls
     """
     failure: Exception | None = None
     for close in closes:

@@ -6,7 +6,7 @@
 Each directory between the store and the file is opened relative to its parent (O_NOFOLLOW), so a
 link that is created at the same time is refused. Two links are followed, as operators create them:
 the store directory itself, and `commitlog` in it if root or the broker's user owns the link. FIFOs,
-sockets and devices are opened without waiting for a peer, and then refused.
+sockets and devices are refused; the open does not wait for a peer.
 """
 
 import errno
@@ -24,7 +24,7 @@ DIRECTORY_MODE: Final = 0o750
 FILE_MODE: Final = 0o640
 PRIVATE_MODE: Final = 0o600
 PLAIN_ONLY: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Flags of every open: links are not followed, and a FIFO's peer is not waited for."""
+"""Flags of every open of a file: it follows no link, and does not wait for a FIFO's peer."""
 _O_PATH: Final = getattr(os, "O_PATH", os.O_RDONLY)
 _ENTER: Final = os.O_DIRECTORY | os.O_CLOEXEC | _O_PATH
 _DESCRIPTORS: Final = "/proc/self/fd"
@@ -85,7 +85,10 @@ class Enclosure:
         self._roots = tuple(dict.fromkeys((*self._roots, *new)))
 
     def place(self, path: Path | str) -> "EnclosedPath":
-        """Returns a context that yields another name of the path, which links cannot redirect."""
+        """Returns a context that yields a path of the same file, for calls of the system.
+
+        Links cannot redirect it if it is below a store directory and the system has /proc.
+        """
         text = os.fspath(path)
         for root in self._roots:
             if text.startswith(root):
@@ -108,7 +111,7 @@ class EnclosedPath:
         return bool(self._root)
 
     def is_followed(self, found: os.stat_result) -> bool:
-        """Returns whether the path is a link `commitlog` that is followed."""
+        """Returns whether the path is the link `commitlog` of a store, and its owner is trusted."""
         is_log = self._path[len(self._root) :] == COMMIT_LOG_DIRECTORY
         return is_log and stat.S_ISLNK(found.st_mode) and is_operators(found.st_uid)
 
@@ -164,7 +167,7 @@ def is_operators(user_id: int) -> bool:
 
 
 def check_tree(directory: Path, names: Iterable[str]) -> None:
-    """Raises if a name, or a name below it, is neither a regular file nor a directory.
+    """Raises if one of these entries, or an entry below it, is no regular file and no directory.
 
     Errors   NotAPlainFile. Directories that cannot be listed are skipped: later reads of them fail
     Cost     some 15 µs for each directory

@@ -4,12 +4,14 @@
     records    next byte      allocated blocks   end of the map
 
 Invariants
-    1. wrote <= size; bytes are stored only below `allocated` once the file is written to.
-    2. The file is opened when first needed, and stays open until `close`, or until the OpenFiles
-       of its queue closes it to open another file. Files of kinds with thousands of files are not
-       mapped: they are read with pread and written with pwrite, which need only a descriptor.
-    3. A held file keeps its map and descriptor: `close` and `remove` then wait for `let_go`.
-    Callers copy the bytes that they return, as the map cannot be closed while a view of it exists.
+    1. wrote <= size. Writers `allocate` blocks before they store bytes. `allocated` stays 0 for a
+       file that was created with all its blocks.
+    2. The file is opened when first needed, and stays open until `close`. The OpenFiles of its
+       queue may close it when another file is opened. Consume queues have thousands of files, so
+       these are not mapped: pread and pwrite need only a descriptor.
+    3. A held file keeps its map and descriptor until the last `let_go`, also after `close` and
+       `remove`.
+    4. Callers copy the bytes that they return: a map cannot be closed while a view of it exists.
 Source: DefaultMappedFile, ReferenceResource.
 """
 
@@ -83,15 +85,15 @@ class MappedFile:
         self._holders = 0
         self._is_leaving = False
         self.was_used = True
-        """Set at each use; cleared by the keeper when it searches a file to close."""
+        """Set at each use; cleared by the keeper when it searches for a file to close."""
         self._place = path
         self.base = base
         self.size = size
         self.wrote = 0
         self.written_from = size
-        """Position from which on this process wrote all bytes since the file was opened."""
+        """Position from which on this process wrote all bytes since the last `doubt`."""
         self.checked: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-        """Ranges that readers have validated since the file was opened; readers define the keys."""
+        """Ranges that readers have validated since the last `doubt`; readers define the keys."""
         self.allocated = 0
         self.descriptor = -1
         self.view: memoryview = memoryview(b"")
@@ -118,7 +120,10 @@ class MappedFile:
         return self.wrote >= self.size
 
     def open(self, *, read_only: bool = False) -> "MappedFile":
-        """Opens and maps the file unless it is open already."""
+        """Opens and maps the file unless it is open already.
+
+        Errors   FileNotFoundError, ReadFailed; Corruption: the file is shorter than its map
+        """
         if self.descriptor >= 0:
             return self
         return self.adopt(self._disk.open(self._place, read_only=read_only), read_only=read_only)
@@ -164,7 +169,7 @@ class MappedFile:
         return self
 
     def let_go(self) -> None:
-        """Ends one `hold`; completes a `close` that waited for it."""
+        """Ends one `hold`; the last one closes the file if `close` was called meanwhile."""
         assert self._holders > 0
         self._holders -= 1
         if self._is_leaving and not self._holders:
@@ -195,7 +200,8 @@ class MappedFile:
         """Stores bytes at a position: through the map, or by pwrite if that is faster.
 
         Shape    position + len(content) <= size
-        Blocks   at most for some page faults
+        Blocks   for the copy and its page faults, not for a sync
+        Errors   those of `Disk.write_at`
         """
         end = position + len(content)
         assert end <= self.size
@@ -213,7 +219,7 @@ class MappedFile:
     def commit(self, begin: int, end: int) -> None:
         """Writes staged bytes to the file, which must be held; blocks.
 
-        Shape    no byte below `end` is written again
+        Shape    the caller writes no byte below `end` again
         """
         assert self.staged is not None
         upper = min(end, self.staged_end)
@@ -223,7 +229,7 @@ class MappedFile:
     def warm(self) -> bool:
         """Loads all pages into memory and locks them in memory until `cool`; blocks.
 
-        Returns  False if the system does not allow it
+        Returns  whether the pages are locked; the system may not allow it
         """
         assert self._map is not None
         self._disk.memory.touch(self._map)
@@ -250,8 +256,8 @@ class MappedFile:
     def read_resident(self, position: int, size_bytes: int) -> bytes:
         """Returns bytes if they are in memory; fewer at the file's end.
 
-        Errors   ColdRead: the bytes are not in memory; `doubt` was called, as further pages may be
-                 evicted
+        Errors   ColdRead: the bytes are not in memory. Other pages may have been evicted as well,
+                 so `doubt` was called
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         if not size_bytes:
@@ -271,7 +277,7 @@ class MappedFile:
             self._disk.read_file(self.path, position, max(size_bytes, FETCH_MIN))
 
     def read(self, position: int, size_bytes: int) -> bytes:
-        """Returns bytes without the map; fewer at the file's end; blocks.
+        """Returns bytes read with pread, not through the map; fewer at the file's end; blocks.
 
         Shape    the file is open
         Errors   Corruption: the file on disk is too short
@@ -369,7 +375,8 @@ class MappedFile:
     def remove(self) -> None:
         """Unlinks the file, and closes it once no caller holds it.
 
-        Directories that were made for it become durable: the next file there finds them.
+        Effects  the names of directories that were created for the file become durable: a later
+                 file finds these directories, and does not sync their names
         """
         try:
             self.close()
@@ -381,7 +388,7 @@ class MappedFile:
 def hold_all(files: Iterable[MappedFile]) -> list[MappedFile]:
     """Holds all files, or none.
 
-    Errors   ReadFailed
+    Errors   those of `MappedFile.open`
     """
     held: list[MappedFile] = []
     try:

@@ -7,7 +7,7 @@
 The name of a file is the offset of its first byte. A file of another length, or a missing file in
 the middle, is an error that names the file. A last file of length zero was never used and is left
 out. A power cut may leave an empty file in the middle of a view: this file and all later files are
-removed and rebuilt. Queues of kinds with thousands of files do not map them (`is_mapped`).
+removed and rebuilt.
 Source: MappedFileQueue.
 """
 
@@ -66,11 +66,11 @@ class MappedFileQueue:
         return self.files[-1].base + self.files[-1].wrote if self.files else 0
 
     def load(self, *, read_only: bool = False) -> None:
-        """Finds the files; maps no file, and assumes that all files except the last are full.
+        """Finds the files; opens none, and counts each one as full.
 
         Effects  in a view, unless `read_only`, removes the first file of length zero and all later
                  files
-        Errors   StrayFile, WrongFileSize, StoreGap
+        Errors   StrayFile, WrongFileSize, StoreGap, ReadFailed
         """
         self.read_only = read_only
         directory = self.directory
@@ -126,8 +126,8 @@ class MappedFileQueue:
     def adopt(self, begin: int, end: int) -> bool:
         """Adopts the files of [begin, end), the last one partly written, without reading them.
 
-        Returns  False if the last file has another length, or if the directory begins with other
-                 files (checked only if there are several files)
+        Returns  False if the last file is missing or has another length. If the range has several
+                 files: also if the directory's first files are others
         """
         bases = range(begin, end, self.file_size)
         names = [offset_file_name(base) for base in bases]
@@ -169,7 +169,7 @@ class MappedFileQueue:
         try:
             descriptor = self._disk.make_sparse_file(path, self.file_size, is_named=False)
         except BaseException:
-            self._disk.sync_directories(names)  # The next try finds them, and counts none as new.
+            self._disk.sync_directories(names)  # The next attempt finds them, and syncs none.
             raise
         file = self._file(path, base).adopt(descriptor)
         file.unsynced_names = [*names, self.directory]
@@ -194,7 +194,7 @@ class MappedFileQueue:
         return self.files.pop(0)
 
     def cut(self, position: int) -> None:
-        """Truncates at a position: removes later files; bytes in the last file are not changed."""
+        """Truncates at a position: removes later files, except one at 0; changes no other bytes."""
         while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
             self.files.pop().remove()
             if not self._is_view:  # A power cut must not restore a file after a missing one.
@@ -203,5 +203,5 @@ class MappedFileQueue:
             self.files[-1].wrote = max(position - self.files[-1].base, 0)
 
     def close(self) -> None:
-        """Unmaps all files."""
+        """Closes all files."""
         close_all(file.close for file in self.files)

@@ -1,7 +1,8 @@
 """Memory: advice on mapped pages, and the transient pool of locked buffers.
 
-A buffer has the length of a file. A writer then never waits for the page cache, and the file gets
-its bytes in larger pieces. Bytes that were not committed are lost with the process.
+With the pool, the log writes records to a buffer of a file's length, so that it never waits for the
+page cache. A commit copies them to the file in larger pieces. Records that were not committed are
+lost with the process.
 Source: TransientStorePool.
 """
 
@@ -15,7 +16,7 @@ MADV_POPULATE_WRITE: Final = 23
 """Advice that exists since Linux 5.14; on older systems pages are faulted in one by one."""
 PIECE_BYTES: Final = 64 * 1024
 PIECES_MAX: Final = 1_024
-"""Number of times that one call of `preadv` may fill the small buffer."""
+"""Number of times that one call of `preadv` may fill a buffer of PIECE_BYTES."""
 
 
 class PageMemory:
@@ -72,7 +73,7 @@ class PageMemory:
 
 
 def call_on_memory(name: str, memory: mmap.mmap, *more: int) -> bool:
-    """Calls a C library function with address and length of memory; returns whether it succeeded.
+    """Calls a C function with address and length of memory; returns whether it exists and succeeds.
 
     Blocks   without holding the GIL
     """

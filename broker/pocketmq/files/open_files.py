@@ -1,7 +1,7 @@
-"""Limits the number of open files by closing the least recently used ones.
+"""Limits the number of open files by closing files that were not used recently (second chance).
 
-A file held by a thread (`MappedFile.hold`) stays open. Closing loses nothing: written bytes are in
-the page cache, and the file is opened again when it is needed.
+A held file (`MappedFile.hold`) stays open. Closing loses nothing: written bytes are in the page
+cache, and the file is opened again when it is needed.
 Cost: 20 ns for each use, some 20 µs to open a file again.
 """
 

@@ -25,7 +25,7 @@ from pocketmq.model.errors import DiskFull
 class TableFile:
     """One table of a store.
 
-    is_private   whether only the broker's user can read the table, and no older version is kept
+    is_private   whether the table has secrets: only the broker's user can read it
     """
 
     __slots__ = ("_copied", "_disk", "_is_private", "is_sound", "path")
@@ -37,12 +37,13 @@ class TableFile:
         self.is_sound = False
         """Whether this object read or wrote the current version."""
         self._copied: Copied | None = None
-        """Who knows when followers have the last version: a write may end after the store."""
+        """`TableWatch.copied` as it was at the last write, which may end after the store closed."""
 
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
         """Returns the parsed current version, else the parsed previous version; None without files.
 
-        Errors   TableUnreadable: `parse` raised ValueError for every existing version
+        Errors   TableUnreadable: `parse` raised ValueError for every version it was given;
+                 ReadFailed
         """
         found = first_sound(self._versions(), parse)
         if found is None:
@@ -85,14 +86,14 @@ class TableFile:
             self._replace(content)
         assert self._disk.exists(self.path), f"{self.path} does not exist after it was written"
         self._disk.sync_directory(self.path.parent)
-        if self._is_private and self._disk.exists(self.previous):  # An older version kept it.
+        if self._is_private and self._disk.exists(self.previous):  # An older PocketMQ kept it.
             self._disk.unlink(self.previous)
             self._disk.sync_directory(self.path.parent)
         self.is_sound = True
         self._disk.tables.told(self.path, None)
 
     def when_copied(self, then: Then) -> None:
-        """Calls `then` with None once enough followers have the table as it was written last."""
+        """Calls `then` with None once enough followers have the version that was written last."""
         (self._copied or self._disk.tables.copied)(self.path, then)
 
     def _replace(self, content: bytes) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 Told = Callable[[Path, range | None], None]
-"""(path, positions of the changed bytes, or None for the whole file)."""
+"""Arguments: path; positions of the changed bytes, or None for the whole file."""
 Then = Callable[[BaseException | None], None]
-"""Called with None, or with an error."""
+"""Argument: None once the table is copied, or the error that prevents the copy."""
 Copied = Callable[[Path, Then], None]
 
 
@@ -14,7 +14,7 @@ class TableWatch:
     """The callbacks of all tables on a disk; without followers they do nothing.
 
     told      called after a table, or a row of a journal, was written, in the writing thread
-    copied    calls its second argument once enough followers have the table of a path
+    copied    calls its second argument once enough followers have the table with a path
     """
 
     __slots__ = ("_is_begun", "copied", "told")

@@ -70,10 +70,7 @@ class _NumbersFile:
         self.size = size
 
     def _open(self) -> bool:
-        """Opens the file, or creates it without blocks; returns whether it existed.
-
-        Errors   DiskFull
-        """
+        """Opens the file, or creates it without blocks; returns whether it existed."""
         assert self._descriptor < 0
         is_there = self._disk.exists(self.path)
         if is_there:
@@ -148,16 +145,16 @@ class FlushedMark(_NumbersFile):
         self._is_announced = False
         self._sequence = 0
         self._kept = 0
-        """The slot that is durable, and must therefore not be overwritten."""
+        """Number of the slot that is durable, and must therefore not be overwritten."""
         self._written: int | None = None
-        """The slot that the next sync makes durable."""
+        """Number of the slot that the next sync makes durable."""
         self._found: list[tuple[int, int, int, bytes, int]] = []
         self.checkpoint = b""
         self.flushed_upto = 0
         self.confirmed_upto = OFFSET_MAX
-        """Physical offset below which consumers have seen every record; part of each `write`."""
+        """Physical offset below which consumers may see the records; `write` stores it."""
         self.is_confirmed = False
-        """Whether leaders have confirmed these records; part of each `write`."""
+        """Whether a leader has confirmed the records below `confirmed_upto`; `write` stores it."""
 
     def confirm(self, upto: int, *, is_confirmed: bool) -> None:
         """Sets `confirmed_upto` and `is_confirmed` for the next `write`."""
@@ -209,7 +206,8 @@ class FlushedMark(_NumbersFile):
     def valid_upto(self, checkpoint: bytes) -> int | None:
         """Returns the mark; None if there is none, or if another broker wrote after it.
 
-        Effects  the newest slot that has this checkpoint becomes the current one
+        Effects  the newest slot that has this checkpoint becomes the current one; without such a
+                 slot, all records count as visible and unconfirmed
         """
         if self._sequence and self.checkpoint == checkpoint:
             return self.flushed_upto
@@ -223,9 +221,10 @@ class FlushedMark(_NumbersFile):
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
         """Sets the mark; durable with the next `sync`. A mark may be too low, but never too high.
 
-        checkpoint   the checkpoint's bytes to store with the mark; None: the last mark's bytes
+        checkpoint   the checkpoint's bytes to store with the mark; None: those of the last mark
         Effects  between `announce` and `settle` the mark is kept in memory only
-        Errors   DiskFull, AllocationFailed: only before the first mark
+        Errors   WriteFailed; DiskFull, AllocationFailed: after the first mark only on a
+                 copy-on-write file system
         """
         self.flushed_upto = flushed_upto
         if self._is_announced:
@@ -293,7 +292,7 @@ class QueueEnds:
         """Rows of the next table; the rows of queues that have grown are out of date."""
 
     def load(self, checkpoint: bytes) -> dict[QueueKey, QueueEnd]:
-        """Returns the table that was written for this checkpoint; empty if there is none."""
+        """Returns the table that was written for this checkpoint; empty without a valid one."""
         try:
             return self._table.read(lambda content: _decode(content, checkpoint)) or {}
         except (ReadFailed, TableUnreadable):
@@ -302,7 +301,7 @@ class QueueEnds:
     def save(self, checkpoint: bytes, rows: Mapping[QueueKey, QueueEnd]) -> None:
         """Writes the table for a checkpoint that is about to be saved; blocks.
 
-        Effects  on a full disk the table is removed: the next start reads all queues
+        Effects  if the disk is full, the table is removed: the next start reads all queues
         Errors   AllocationFailed, WriteFailed, FsyncFailed
         Cost     about 1 µs a queue and two syncs
         """
@@ -312,7 +311,7 @@ class QueueEnds:
             self.remove()
 
     def remove(self) -> None:
-        """Deletes the table; called before another program writes to the queues' files."""
+        """Deletes the table, for example before other code writes to the queues' files."""
         path = self._table.path
         for name in (path, path.with_name(path.name + BACKUP_SUFFIX)):
             self._disk.unlink(name)

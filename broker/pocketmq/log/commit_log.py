@@ -8,7 +8,7 @@ Invariants
     1. Records are contiguous; a file ends with a BLANK record or at its last byte.
     2. `appended` only grows once a start has found the end of the log.
     3. A record's own physical offset equals its position.
-    4. A record leaves 8 bytes of its file free, so that a BLANK fits; batches are not split.
+    4. A record leaves 8 bytes of its file free, so that a BLANK fits; a batch is in one file.
 In other modules: committed, durable and dispatched offsets (store/marks.py), the meaning of records
 (services/), recovery (store/recovery/recovery_plan.py), allocation (store/write/allocation.py).
 Source: CommitLog, MappedFileQueue.
@@ -172,7 +172,7 @@ class CommitLog:
         """Stores records at the offset that `place` returned.
 
         Effects  `appended` becomes the end of the records
-        Blocks   at most for some page faults; no sync
+        Blocks   as `MappedFile.write`
         """
         last = self._last
         assert last is not None
@@ -202,7 +202,7 @@ class CommitLog:
             self._staged.append(file)
 
     def take_full(self) -> list[MappedFile]:
-        """Returns held full files whose pages may be evicted; the caller releases them."""
+        """Returns full files whose pages may be evicted; they are held, and the caller lets go."""
         full, self._full = self._full, []
         return full
 
@@ -216,8 +216,8 @@ class CommitLog:
         """Stores bytes of another broker's log at their offset; `can_copy` must be true.
 
         Shape    the bytes follow those of the last call, and end within one file
-        end      end of the last whole record, which `appended` becomes; higher bytes belong to the
-                 rest of the file after a BLANK
+        end      end of the last record; `appended` becomes it. Bytes from there on are a BLANK and
+                 the rest of its file
         """
         last = self._last
         if last is None or last.is_full:
@@ -233,7 +233,10 @@ class CommitLog:
             self._last.wrote = self.appended - self._last.base
 
     def begin_at(self, physical_offset: int) -> None:
-        """Makes `copy` begin at the begin of any file; the log must be empty."""
+        """Makes `copy` begin at the begin of any file; removes the files of the log.
+
+        Shape    the log contains no record
+        """
         assert physical_offset % self.files.file_size == 0, "a log begins with a file"
         spare, self._spare = self._spare, None
         self._write_to(None)
@@ -282,7 +285,7 @@ class CommitLog:
         """Creates a file with all its blocks; does not change this object, so threads may call it.
 
         Blocks   up to some 50 ms: run it off the event loop
-        Errors   DiskFull, AllocationFailed
+        Errors   DiskFull, AllocationFailed, FsyncFailed
         """
         directory, size = self.files.directory, self.files.file_size
         self._disk.make_directory(directory)
@@ -311,7 +314,7 @@ class CommitLog:
 
     @property
     def tells_resident(self) -> bool:
-        """Whether `read_resident` never waits; on some file systems it must read from the disk."""
+        """Whether `read_resident` never waits; some file systems cannot report missing pages."""
         return self._disk.tells_resident
 
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
@@ -352,7 +355,7 @@ class CommitLog:
 
     # -- opening, syncing, cutting -------------------------------------------------------------
     def load(self, *, read_only: bool = False) -> None:
-        """Finds the files; `adopt_end` must follow once recovery knows the end of the data.
+        """Finds the files; `adopt_end` or, to read only, `serve_upto` must follow.
 
         Errors   those of `MappedFileQueue.load`; no file is changed in any case
         """
@@ -360,7 +363,7 @@ class CommitLog:
         self.appended = self.files.max_offset
 
     def adopt_end(self, end: int) -> None:
-        """Starts appending at the end that recovery found; everything before it is durable."""
+        """Starts appending at the end that recovery found, and removes later files."""
         self.files.cut(end + 1)
         self.files.remove_empty()
         # An empty file after a BLANK is kept: without the file the log would end before the BLANK.
@@ -411,7 +414,7 @@ class CommitLog:
         return [f for f in self.files.files if f.base < upto and f.base + size > begin]
 
     def close(self) -> None:
-        """Unmaps all files and removes a spare file that was not used."""
+        """Closes all files and removes a spare file that was not used."""
         spare, self._spare = self._spare, None
         self._write_to(None)
         for file in self.take_full():

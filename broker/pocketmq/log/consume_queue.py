@@ -72,7 +72,8 @@ class ConsumeQueue:
         """The extension that holds the queue's extension units, or None."""
         self.writes_extension = False
         self.extension_failures = 0
-        """Number of messages stored without extension unit because the disk was full."""
+        """Number of messages without extension unit because the disk was full, not yet counted by
+        the table."""
         self.topic = topic
         self.queue_id = queue_id
         self.min_offset = 0
@@ -177,12 +178,12 @@ class ConsumeQueue:
                 self._append(PRE_BLANK * min(missing - begin, FILL_UNITS))
         if self.writes_extension:
             tags_code = self._extended(physical_offset, size, tags_code, store_timestamp_ms)
-        # A unit after a gap in the queue offsets is appended nevertheless (store-format.md 4.1, 4).
+        # RocketMQ appends the unit also after a gap in the queue offsets.
         self._append(UNIT.pack(physical_offset, size, tags_code))
         self.max_physical_offset = physical_offset + size
 
     def _room_in(self, gaps: Gaps, physical_offset: int) -> int:
-        last = self.max_physical_offset  # Within a gap if the queue has messages that the log lost.
+        last = self.max_physical_offset  # May be within a gap: the repair removed later records.
         return sum(
             min(end, physical_offset) - max(begin, last)
             for begin, end in gaps
@@ -224,7 +225,7 @@ class ConsumeQueue:
         return own if self.extension is None else [*own, *self.extension.dirty_files()]
 
     def count_as_flushed(self) -> None:
-        """Counts everything written so far as durable; the caller must sync the dirty files."""
+        """Counts all written units as durable; the caller must sync the `dirty_files`."""
         assert not self.buffer.size_bytes
         self.flushed = self.files.max_offset
         if self.extension is not None:
@@ -252,8 +253,8 @@ class ConsumeQueue:
         """Finds the files, and the end of their units.
 
         believed_upto   physical offset below which every record has its unit; 0: unknown
-        Effects  files after the first empty unit are left out, and all files of a queue that has
-                 only pre-blank units: a crash lost the file with its first message
+        Effects  unless `read_only`, removes files after the first empty unit, and all files of a
+                 queue that has only pre-blank units: a crash lost the file with its first message
         Source   ConsumeQueue.recover
         """
         assert not self.buffer.size_bytes
@@ -282,9 +283,9 @@ class ConsumeQueue:
         return QueueEnd(begin, end, self.max_physical_offset, self.unit_min, place)
 
     def lacks(self, known: QueueEnd, log_begin: int) -> bool:
-        """Returns whether units are missing at the begin or end, compared with earlier ends.
+        """Returns whether units that existed at `known` are missing at the begin or end.
 
-        log_begin   physical offset of the log's begin: units of expired messages may be missing
+        log_begin   physical offset of the log's begin: units of older messages may be missing
         """
         lacks_begin = self.unit_min > known.min_offset and known.min_place >= log_begin
         return lacks_begin or self.files.max_offset < known.end
@@ -292,7 +293,7 @@ class ConsumeQueue:
     def adopt(self, known: QueueEnd) -> bool:
         """Accepts the ends stored with the checkpoint, without reading the queue.
 
-        Returns  False if the files differ: the caller must `load` the queue
+        Returns  False if the files differ, or `known` has no message: the caller must `load`
         Effects  bytes after the end are doubtful until `settle`
         Cost     one stat of the last file; one directory listing if there are several files
         """
@@ -309,10 +310,11 @@ class ConsumeQueue:
         return True
 
     def settle(self) -> bool:
-        """Zeros the bytes after the last unit and removes later files, which a crash may leave.
+        """Zeroes the bytes after the last unit and removes later files, which a crash may leave.
 
         Returns  whether it changed anything; durable with the next sync of the whole file system
-        Errors   Corruption: the last unit differs from the checkpoint's; ReadFailed, WriteFailed
+        Errors   Corruption: the last unit differs from the checkpoint's; FileNotFoundError,
+                 ReadFailed, WriteFailed
         """
         last = self.files.files[-1].open()
         if self.units.last_end() != self.max_physical_offset:
@@ -329,7 +331,7 @@ class ConsumeQueue:
     def _cut_extension(self) -> None:
         """Ends the extension at the last unit that refers to it.
 
-        Effects  none if no unit refers to the extension: it may have been switched off later
+        Effects  none if the queue has units, but none that refers to the extension
         """
         assert self.extension is not None
         address = last_address(self.units)
@@ -350,7 +352,7 @@ class ConsumeQueue:
             self._min_asked, self._min_place = 0, first[0]
 
     def end_below(self, physical_offset: int) -> int:
-        """Returns the end of the last record that starts below an offset and has a unit, else 0."""
+        """Returns the end of the last record with a unit that starts below an offset; 0 if none."""
         if self.max_physical_offset <= physical_offset:
             return self.max_physical_offset
         return self.units.end_before(self.units.first_at_or_behind(physical_offset))
@@ -391,7 +393,7 @@ class ConsumeQueue:
     def correct_min(self, min_physical_offset: int) -> None:
         """Sets `unit_min` to the first unit whose record is still in the log.
 
-        Cost     one read if the first unit does not change; none if the minimum is unchanged
+        Cost     none if the log still has the record of `unit_min`, else one read or a search
         Source   ConsumeQueue.correctMinOffset, which counts pre-blank units; PocketMQ skips them
         """
         if _NOT_ASKED < self._min_asked <= min_physical_offset <= self._min_place:
@@ -414,6 +416,7 @@ class ConsumeQueue:
     def trim(self, min_physical_offset: int) -> list[MappedFile]:
         """Drops files, except the last, whose records left the log; returns them for unlinking.
 
+        Effects  `correct_min`; the returned files include those of the extension
         Source   ConsumeQueue.deleteExpiredFile, MappedFileQueue.deleteExpiredFileByOffset
         Cost     about 20 reads of the queue; one comparison if no record of the queue left the log
         """

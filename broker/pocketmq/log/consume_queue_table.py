@@ -2,9 +2,9 @@
 
     consumequeue/TOPIC/QUEUE/FILE
 
-A queue is created with its first record. Prepared and rollback records have no queue. Records of
-the quarantine topic show where a repair removed messages from the log. In a damaged or foreign
-log, records that name no valid topic or queue have no queue.
+A queue is created with its first record. Prepared and rollback records have no queue. Nor do
+records with an invalid topic or queue id, which a damaged or foreign log may contain. Records of
+the quarantine topic show where a repair removed messages from the log.
 Source: ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue.
 """
 
@@ -37,7 +37,7 @@ from pocketmq.model.stats import Gauge
 from pocketmq.model.topic import QUARANTINE_TOPIC
 
 FILES_APART_MAX: Final = 64
-"""Upper limit of dirty files that are synced one by one; more are synced with their file system."""
+"""Upper limit of dirty files that are synced one by one; else the whole file system is synced."""
 UNIT_NAMES: Final = UNIT_TYPE.names or ()
 NO_ENDS: Final[Mapping[QueueKey, QueueEnd]] = {}
 NONE_REMOVED: Final[Mapping[QueueKey, int]] = {}
@@ -73,14 +73,14 @@ class ConsumeQueueTable:
         self._unadopted: dict[QueueKey, QueueEnd] = {}
         """Ends given to `load` that do not agree with the files of their queues."""
         self.damaged: set[QueueKey] = set()
-        """Queues that lack a file in the middle, or have a truncated file; found by `load`."""
+        """Queues that lack files, or have a file of another length; found by `load`."""
         self.dirty: set[QueueKey] = set()
         """Queues that got records after their last flush; a flush removes them."""
         self.grown: set[QueueKey] = set()
-        """Queues to whose files units were appended since the last small pass of the flush."""
+        """Queues to whose files units were appended since the flush took this set."""
         self.has_unsynced_cuts = False
-        """Whether zeros after the ends of queues are not durable. If so, the whole file system is
-        synced before the next checkpoint: a crash could restore units that were cut."""
+        """Whether a crash could restore units that were removed after the ends of queues. If so,
+        the whole file system is synced before the next checkpoint."""
         self.removed = removed
         """Queue offsets below which messages of a deleted topic are left out; may grow later."""
         self._batch_topics = batch_topics  # Their queues have another format, and are not touched.
@@ -114,7 +114,7 @@ class ConsumeQueueTable:
 
         believed_upto   as in `ConsumeQueue.load`
         knows_size      whether the file size is certain: a file of another length is then damaged
-        ends            queue ends below `believed_upto`; these queues are not read
+        ends            queue ends; a queue whose end and files agree is not read
         Errors   NotAStore; WrongFileSize unless `knows_size`
         """
         root, _, is_written, _ = self._extension
@@ -136,9 +136,9 @@ class ConsumeQueueTable:
                 self._forget(key)
 
     def shortened(self, log_begin: int) -> set[QueueKey]:
-        """Returns queues that lack files at begin or end, according to the ends given to `load`.
+        """Returns queues that lack units at begin or end, according to the ends given to `load`.
 
-        log_begin   physical offset of the log's begin: all older messages have expired
+        log_begin   physical offset of the log's begin: units of older messages may be missing
         """
         return {
             key
@@ -207,7 +207,7 @@ class ConsumeQueueTable:
         return QueueExtension(self._disk, directory, size, self._keeper, bitmap)
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Returns a queue; None if no message was stored in it."""
+        """Returns a queue; None if it does not exist: no message was stored in it."""
         return self.queues.get((topic, queue_id))
 
     def apply(self, written: Sequence[Written]) -> None:
@@ -312,7 +312,7 @@ class ConsumeQueueTable:
         self._gaps.update(gaps)
 
     def remove(self, keys: set[QueueKey]) -> None:
-        """Removes queues with their files, to be rebuilt; durable as after `truncate`."""
+        """Removes queues with their files, to be rebuilt; sets `has_unsynced_cuts`."""
         self.has_unsynced_cuts |= bool(keys & self.queues.keys())
         for key in sorted(keys & self.queues.keys()):
             queue = self._forget(key)
@@ -323,12 +323,12 @@ class ConsumeQueueTable:
                 queue.extension.files.unlink_from(0)
 
     def finish_removals(self) -> None:
-        """Removes queues with only messages of a deleted topic: a crash prevented their removal."""
+        """Removes queues with only messages of a deleted topic, which a crash kept from removal."""
         gone = {key for key, begin in self.removed.items() if self._is_below(key, begin)}
         self.remove(gone)
 
     def removed_topics(self) -> list[str]:
-        """Returns the removed topics of which there are queues with only old messages."""
+        """Returns the deleted topics that still have queues without a newer message, sorted."""
         found = {key[0] for key, begin in self.removed.items() if self._is_below(key, begin)}
         return sorted(found)
 
@@ -346,7 +346,8 @@ class ConsumeQueueTable:
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
         """Drops the units of records at or after a physical offset in every queue.
 
-        Effects  many cuts are made durable with the next checkpoint: `has_unsynced_cuts`
+        Effects  the cuts are durable on return, or with the next checkpoint if there are many or
+                 some queues were doubtful (`has_unsynced_cuts`)
         """
         del time_of  # Units contain no time.
         self._held = ()
@@ -355,7 +356,7 @@ class ConsumeQueueTable:
             count, cut = len(queue.files.files), queue.truncate(physical_offset)
             if cut is not None:
                 syncs.append(cut.sync)
-            if len(queue.files.files) < count:  # Files that returned would name other records.
+            if len(queue.files.files) < count:  # A crash must not restore the removed files.
                 syncs.append(partial(self._disk.sync_directory, queue.files.directory))
         if not all(queue.is_doubtful for queue in doubtful):
             self.has_unsynced_cuts = True
@@ -417,5 +418,5 @@ class ConsumeQueueTable:
         return self.has_unsynced_cuts or max(counts) > FILES_APART_MAX
 
     def close(self) -> None:
-        """Unmaps all files."""
+        """Closes all files."""
         close_all(queue.close for queue in self.queues.values())

@@ -30,7 +30,8 @@ _SECOND_MS: Final = 1_000
 def written_levels(disk: Disk, store: Path, stated: str, *, log_file_bytes: int) -> str:
     """Returns the delay levels of a store as operators write them; "" if they equal `stated`.
 
-    stated   the configured levels; a level for which units show another delay is replaced
+    stated   the configured levels; a level for which units show another delay is replaced, and
+             levels that only the store has are added
     Cost     reads some records of each queue of the schedule topic
     """
     root = store / CONSUME_QUEUE_DIRECTORY / SCHEDULE_TOPIC

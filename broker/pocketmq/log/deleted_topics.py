@@ -1,11 +1,11 @@
-"""Finds log records of deleted topics (format/deleted_topics.py), and queues without records.
+"""Finds the facts that show log records of deleted topics (format/deleted_topics.py).
 
     config/topics.json, consumequeue/   existing topics; without the table they are unknown
-    unit 0 of each queue                offset of its first message
+    unit 0 of each queue                physical offset of its first message
+    table of queue ends                 the same of queues whose directory is lost
     pocketmq/left_over.json             findings of a backup, whose copy has no queues
 
-Unit 0 is used only if it refers to a record that is of this queue and has queue offset 0. A queue
-without directory is not a deleted queue if its topic has a row.
+Unit 0 is used only if it refers to a record that is of this queue and has queue offset 0.
 """
 
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def find_left_over(
     upto     physical offset below which queues and topics are durable; a topic with later records
              may have lost its row in a crash
     known    topics that exist in addition to those found
-    Cost     a few reads of each queue
+    Cost     a few reads of each queue; about 15 more if the log's first records have expired
     """
     earlier = kept_left_over(disk, directory)
     topics, places = known_topics(disk, directory), dict(earlier.places)
@@ -81,7 +81,10 @@ def find_left_over(
 
 
 def left_over_now(disk: Disk, directory: Path, log_file_bytes: int) -> LeftOver:
-    """Returns left-over records for a tool; after a crash only records below the checkpoint."""
+    """Returns left-over records for a tool.
+
+    After a crash, topics without a row are known only for records below the checkpoint.
+    """
     upto = OFFSET_MAX
     if disk.exists(directory / ABORT_FILE):
         upto = read_checkpoint(disk, directory).logics_physical_offset

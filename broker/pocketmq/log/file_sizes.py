@@ -1,9 +1,9 @@
 """Finds the file sizes of a store's log and queues from names and lengths.
 
 All files of a mapped file queue have one length, and each name is the offset of the file's first
-byte. If a file's length is the smallest difference of two names, it is the length of all files. If
-not, the most frequent length is used, so that one truncated file does not matter. If a truncated
-file is the only file, only a record that crosses its end shows the truncation.
+byte. If a file is as long as the smallest difference of two names, its length is used. Otherwise
+the most frequent length is used, so that one truncated file does not matter. If the only log file
+ends within a record, it is truncated, and no size is reported.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from pocketmq.format.record import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from pocketmq.format.record_scan import RecordScan
 
 _TAIL: Final = 8
-"""A file that is not full, or ends with a BLANK, ends with at least this number of zeros."""
+"""A file that is not full, or whose BLANK is longer than its head, ends with this many zeros."""
 
 
 def shown_sizes(disk: Disk, store: Path) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def check_understood(disk: Disk, store: Path, *, may_lack_log: bool = False) -> 
 
 
 def check_place(disk: Disk, store: Path, topic: str, queue_id: int) -> None:
-    """Raises if the files of a queue without files cannot be created.
+    """Raises if the directory of a new queue cannot be created.
 
     Errors   NotAStore: a file has the name of its directory or of its topic's directory
     """

@@ -66,7 +66,7 @@ class HashIndex:
         self.files: list[IndexFile] = []
         self._held: list[bytes] = []
         self.is_damaged = False
-        """Whether `load` removed a truncated file: the index lacks entries."""
+        """Whether `load` removed a file of another length: the index lacks entries."""
         self.sealed_time = 0
         """End time of the last file that was flushed when full, ms; 0 if there is none."""
         self.entries_put = Counter("pocketmq_index_entries_total", "Entries put into the index.")
@@ -100,17 +100,17 @@ class HashIndex:
         return 0
 
     def load(self, *, read_only: bool = False, knows_size: bool = False) -> None:
-        """Finds all files; ignores other names, and removes empty files.
+        """Finds all files; ignores other names, and removes empty files unless `read_only`.
 
         knows_size   whether the file size is certain: a file of another length is then removed
-        Errors   WrongFileSize if `read_only` or not `knows_size`
+        Errors   WrongFileSize if `read_only` or not `knows_size`; ReadFailed
         """
         for name in self._disk.names(self.directory):
             path = self.directory / name
             if not is_index_file_name(name):
                 continue
             size = self._disk.file_size(path)
-            if not size:  # A crash occurred between the file's creation and its allocation.
+            if not size:  # A crash followed the file's creation before its length was durable.
                 if not read_only:
                     self._disk.unlink(path)
                 continue
@@ -128,6 +128,7 @@ class HashIndex:
     def apply(self, written: Sequence[Written]) -> None:
         """Adds the keys of records; skips records before the last indexed one.
 
+        Errors   those of `put`
         Source   IndexService.buildIndex
         """
         guard = self.files[-1].header.end_physical_offset if self.files else 0
@@ -180,7 +181,10 @@ class HashIndex:
         return file
 
     def truncate(self, physical_offset: int, time_of: Callable[[int], int]) -> None:
-        """Removes entries of records at or after an offset; `time_of` is as in `View.truncate`."""
+        """Removes entries of records at or after a physical offset.
+
+        time_of   as in `View.truncate`
+        """
         self._held.clear()
         kept = len(self.files)
         while kept and self.files[kept - 1].header.begin_physical_offset >= physical_offset:
@@ -202,7 +206,7 @@ class HashIndex:
             self.files[-1].repair(physical_offset, time_of)
 
     def durable_below(self, physical_offset: int, sealed_time: int | None) -> int:
-        """Returns the value of `durable_offset` after a `drop_doubtful` and `truncate`."""
+        """Returns `durable_offset` as it would be after `drop_doubtful` and `truncate`."""
         sound = self._sound_count(sealed_time)
         if 0 < sound < len(self.files):
             physical_offset = min(physical_offset, self.files[sound - 1].header.end_physical_offset)
@@ -222,12 +226,11 @@ class HashIndex:
     def drop_doubtful(self, time_of: Callable[[int], int], sealed_time: int | None) -> None:
         """Removes the first damaged or empty file and all later files.
 
-        The records of removed files are dispatched again.
+        Their records are dispatched again, from the last record of the remaining files on. A power
+        cut may leave a file that was never synced empty, after a file with room.
 
-        After a power cut, a file that was never synced may be empty, and follow one with room.
-
-        sealed_time   set after another broker's unclean end: files that end later are also removed,
-                      as such a broker syncs index files only when they are full
+        sealed_time   None, except after another broker's unclean end: files that end later are also
+                      removed, as such a broker syncs index files only when they are full
         """
         sound = self._sound_count(sealed_time)
         if sound == len(self.files):
@@ -242,7 +245,7 @@ class HashIndex:
         self._keep(0)
 
     def _keep(self, count: int) -> None:
-        """Removes all files but the first ones, durably: they would name other records later."""
+        """Keeps the first files and removes the others, durably: a crash must not restore them."""
         gone = self.files[count:]
         del self.files[count:]
         for file in gone:
@@ -275,8 +278,10 @@ class HashIndex:
         self, topic: str, key: str, *, begin_ms: int, end_ms: int, index_type: str = "",
         after: tuple[str, int] | None = None, lowest: int = 0,
     ) -> Iterator[Candidate]:  # fmt: skip
-        """Yields every step of a key's chains, newest first; `after` continues after that step.
+        """Yields every step of a key's chains, newest first.
 
+        after    file name and number of the candidate with which an earlier search ended: the
+                 search continues after it
         lowest   physical offset below which no entry matches: files that end before it are skipped
         Source   IndexService.queryOffset, IndexFile.selectPhyOffset
         """
@@ -302,5 +307,5 @@ class HashIndex:
                 yield Candidate(name, number, physical_offset, is_match)
 
     def close(self) -> None:
-        """Unmaps all files."""
+        """Closes all files."""
         close_all(file.close for file in self.files)

@@ -5,7 +5,7 @@
 Invariants
     1. An entry's `previous` is smaller than its own number: chains end.
     2. Entries are in log order; undoing them from the newest restores every slot exactly.
-    3. The header in memory equals the header in the map.
+    3. The header in memory equals the header in the map, except that its `index_count` is never 0.
 Source: IndexFile.
 """
 
@@ -52,7 +52,7 @@ FEW_ENTRIES: Final = 4_096 if isinstance(chained, BuiltinFunctionType) else 40
 
 
 class IndexFile:
-    """One index file; its map is opened when first needed."""
+    """One index file; `make` or `load` maps it."""
 
     __slots__ = ("_entries", "_file", "_slots", "geometry", "header", "is_dirty")
 
@@ -114,7 +114,10 @@ class IndexFile:
         )
 
     def load(self, *, read_only: bool = False) -> None:
-        """Maps the file and reads its header."""
+        """Maps the file and reads its header.
+
+        Errors   those of `MappedFile.open`
+        """
         self._file.open(read_only=read_only)
         header = IndexHeaderValues(*HEADER.unpack_from(self._file.view, 0))
         self.header = header._replace(index_count=max(header.index_count, 1))
@@ -133,7 +136,10 @@ class IndexFile:
         )
 
     def is_sound(self) -> bool:
-        """Returns whether header, first, last and next entry agree; a torn write breaks this."""
+        """Returns whether the header agrees with the first and last entry, and zeros follow.
+
+        A torn write breaks this.
+        """
         header, view = self.header, self._file.view
         if not 1 <= header.index_count <= self.geometry.entry_count_max:
             return False
@@ -287,7 +293,7 @@ class IndexFile:
         return 1 + (int(is_end.argmax()) if is_end.any() else len(entries))
 
     def begins_below(self, physical_offset: int) -> bool:
-        """Returns whether the first entry exists and is of a record below an offset."""
+        """Returns whether the first entry exists and refers to a record below a physical offset."""
         key_hash, place, _, previous = self.entry(1)
         return 0 <= place < physical_offset and any((key_hash, place, previous))
 
@@ -317,7 +323,7 @@ class IndexFile:
         return self.entry_count - number
 
     def last_place_below(self, physical_offset: int) -> int:
-        """Returns the physical offset of the newest entry below an offset; -1 if there is none."""
+        """Returns the highest physical offset of an entry below an offset; -1 if there is none."""
         if self.header.begin_physical_offset >= physical_offset:
             return -1
         number = self._first_behind(physical_offset)
@@ -359,11 +365,11 @@ class IndexFile:
         self._file.sync()
 
     def close(self) -> None:
-        """Unmaps the file."""
+        """Closes the file."""
         self._slots = self._entries = None
         self._file.close()
 
     def remove(self) -> None:
-        """Unmaps and unlinks the file."""
+        """Closes and unlinks the file."""
         self.close()
         self._file.remove()

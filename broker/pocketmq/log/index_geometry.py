@@ -4,7 +4,8 @@ Several pairs of numbers give the same file length. First, known pairs are tried
 pair, RocketMQ's default, PocketMQ's default. The first pair that gives a file's length is used.
 If no known pair gives a file's length, all pairs that do are compared with a file's header. A pair
 fits if the first and the newest entry contain the header's begin and end physical offset, and the
-newest entry's slot refers to that entry. If several pairs or none fit, the operator must set them.
+newest entry's slot refers to that entry. If several pairs or none fit, the operator must set both
+numbers.
 """
 
 from collections.abc import Container
@@ -39,7 +40,7 @@ def shown_geometry(
     """Returns the geometry of a store's index.
 
     stated   fields of the shape that an operator set: they are not changed
-    Returns  None without index files, or if one number is stated and fits no file's length
+    Returns  None if no number is stated and there are no files, or if one is stated and fits none
     Errors   UnknownGeometry: no number is stated, and no file determines the numbers
     """
     directory, given = store / INDEX_DIRECTORY, IndexGeometry.of(shape)

@@ -57,11 +57,9 @@ BETWEEN_MAX: Final = 64
 def written_styles(
     disk: Disk, store: Path, *, log_file_bytes: int, geometry: IndexGeometry
 ) -> tuple[StyleSpans, str | None]:
-    """Returns the older styles of a store's index, and the present style, which may be unknown.
+    """Returns the older styles of a store's index, and the present style; None if it is unknown.
 
-    Shape    the present style is None if no entry shows it
-
-    Errors   none for damaged files, which are treated as files without tags
+    Errors   ReadFailed; none for damaged files, which are treated as files without tags
     Cost     some milliseconds if messages have tags, at most two seconds if they have none
     """
     directory = store / INDEX_DIRECTORY
@@ -116,7 +114,8 @@ class _File:
     def last_style(self) -> str:
         """Returns the style of the last records that show a style; "" if no record does.
 
-        If the last two records contradict each other, damage may have removed the entry of a tag.
+        If the last two records contradict each other, damage may have removed the entry of a tag:
+        the result is STYLE_5_5.
         """
         with self._opened() as entries:
             first = entries.first_from(self._log.min_offset)

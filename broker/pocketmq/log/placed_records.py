@@ -1,4 +1,4 @@
-"""Reads single records of a store's log by physical offset, before a start.
+"""Reads single records of a store's log by physical offset, before the store is opened.
 
 Only one file at a time is mapped, so the log may have any size.
 """
@@ -21,7 +21,7 @@ _LEVELS: Final = DelayLevels(DEFAULT_DELAY_LEVELS)
 
 
 class PlacedRecords:
-    """Records of a log; missing and truncated files are treated as empty."""
+    """Records of a log; missing files, and files of another length, are treated as empty."""
 
     __slots__ = ("_bases", "_file", "_files", "min_offset")
 
@@ -37,7 +37,7 @@ class PlacedRecords:
         self.min_offset = self._bases[0] if self._bases else 0
 
     def record_at(self, physical_offset: int) -> Written | None:
-        """Returns the valid record that starts at an offset; None if none starts there."""
+        """Returns the record that starts at an offset, CRC unchecked; None if none starts there."""
         file = self._file_at(physical_offset)
         if file is None or physical_offset + SIZE_AND_MAGIC.size > file.base + file.size:
             return None
@@ -64,7 +64,7 @@ class PlacedRecords:
             begin = file.base + file.size
 
     def close(self) -> None:
-        """Unmaps the files."""
+        """Closes the open file, if there is one."""
         if self._file is not None:
             self._file.close()
 

@@ -45,7 +45,7 @@ class Quarantine:
 
         begin, end   physical offsets for a log file, else positions in the file (base 0)
         Blocks   until the bytes are read once or twice, and the copy is synced
-        Errors   DiskFull, AllocationFailed, FsyncFailed
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed, ReadFailed
         """
         name = f"{path.name}@{begin}"
         digest = self._digest(path, begin - base, end - base)
@@ -112,7 +112,10 @@ def new_quarantine(disk: Disk, store: Path, now_ms: int) -> Quarantine:
 
 
 def unfinished_repair(disk: Disk, store: Path) -> tuple[Quarantine, dict[str, Any]] | None:
-    """Returns the newest repair and its report if that repair is unfinished, else None."""
+    """Returns the newest repair and its report if that repair is unfinished, else None.
+
+    Errors   ValueError: the report cannot be parsed; ReadFailed
+    """
     for name in reversed(disk.names(_root(store))):
         path = _root(store) / name / REPORT_FILE
         if disk.exists(path):

@@ -1,4 +1,4 @@
-"""Finds where a queue's units end, from its last files or the table of queue ends.
+"""Finds where a queue's units end, from its last files.
 
     |- believed: records below the checkpoint's offset -|- doubtful: units, lost pages -| empty
                                                                                         ^ data end
@@ -28,9 +28,9 @@ _GROWTH: Final = 4
 
 
 class QueueEnd(NamedTuple):
-    """The end of one queue, and related facts.
+    """A row of the table of queue ends (log/checkpoint.py).
 
-    begin, end            first byte of the first file, byte after the last unit
+    begin, end            position of the queue's first file, position after its last unit
     max_physical_offset   end of the last unit's record
     min_offset            queue offset of the first message
     min_place             physical offset of the first message; 0: unknown
@@ -58,7 +58,7 @@ class WrittenUnits(NamedTuple):
 
 
 def first_doubtful(files: Sequence[MappedFile], believed_upto: int, *, read_only: bool) -> int:
-    """Returns the index of the first file to read; all earlier files are full and durable."""
+    """Returns the index of the first file to read; all earlier files count as full and durable."""
     lowest = 0 if believed_upto else max(len(files) - FILES_READ, 0)
     number = len(files) - 1
     while number > lowest:
@@ -88,7 +88,7 @@ def written_end(file: MappedFile, believed_upto: int, read_size: int = READ_SIZE
 
 
 def vouches(units: bytes, believed_upto: int) -> bool:
-    """Returns whether the first of some units proves that all units before it are durable.
+    """Returns whether the first of these units proves that all units before it are durable.
 
     A pre-blank unit proves nothing: it may precede any message.
     """
@@ -97,7 +97,10 @@ def vouches(units: bytes, believed_upto: int) -> bool:
 
 
 def find_end(row: MappedFileQueue, believed_upto: int, *, read_only: bool) -> bytes:
-    """Cuts the files after the last valid unit; returns the last units that were read."""
+    """Ends a queue after its last valid unit; returns the units that were read last.
+
+    Effects  unless `read_only`, zeroes bytes after that unit and removes later files
+    """
     files = row.files
     units = b""
     number = first_doubtful(files, believed_upto, read_only=read_only)

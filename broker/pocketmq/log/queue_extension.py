@@ -108,7 +108,7 @@ class QueueExtension:
         return self.files.make_file(last.base + last.size)
 
     def tags_code(self, address: int) -> int | None:
-        """Returns the tags code of the unit at an address; None if there is no valid unit."""
+        """Returns the tags code in the unit at an address; None if no valid unit is there."""
         position = extension_position(address)
         file = self.files.file_at(position)
         if file is None or position - file.base + EXTENSION_SIZE_MIN > file.size:

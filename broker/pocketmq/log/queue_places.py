@@ -65,7 +65,11 @@ def _last_unit(disk: Disk, queue: Path) -> tuple[Path, int] | None:
 
 
 def first_unit(disk: Disk, queue: Path, log_begin: int) -> tuple[int, bytes]:
-    """Returns number and bytes of the first unit at or after a physical offset; b"" if none."""
+    """Returns (number, bytes) of a queue's first unit whose record the log still has.
+
+    log_begin   physical offset of the log's first file
+    Returns     b"" as bytes if there is no such unit
+    """
 
     def is_old(position: int) -> bool:
         place, size, _ = UNIT.unpack(disk.read_at(file, position, UNIT_SIZE))
@@ -115,8 +119,9 @@ def lost_starts(
 ) -> Iterator[tuple[QueueKey, int, int, int]]:
     """Yields the first message of each queue whose directory is lost.
 
-    Yields   (queue, physical offset, number of its unit, queue offset in its record)
-    Shape    nothing, unless the table of queue ends was written for this checkpoint
+    there    the queues that have a directory
+    Yields   (queue, physical offset, number of its unit, queue offset in its record); nothing
+             unless the table of queue ends was written for this checkpoint
     """
     ends = QueueEnds(disk, directory / OWN_DIRECTORY).load(checkpoint)
     for key, end in ends.items():

@@ -35,12 +35,12 @@ from pocketmq.log.unit_buffer import UnitBuffer
 Units = NDArray[Any]
 """Elements as on disk (UNIT_TYPE)."""
 HOT_SIZE: Final = 64 * 1024
-"""Upper limit of bytes at a queue's end that are read without a check of the page cache.
+"""Number of bytes at a queue's end that are read without a check of the page cache.
 
-They are the newest bytes, so they are assumed to be in it.
+As the newest bytes, they are assumed to be in it.
 """
 TAILS: Final = (64, 3_200)
-"""Numbers of last units that a search reads first, as most searches are for new units."""
+"""Numbers of last units in which a search begins, as most searches are for new units."""
 FILL_UNITS: Final = 4096
 """Number of pre-blank units written or read at once."""
 _KEY_NAMES: Final = "mappedFileSizeConsumeQueue"
@@ -65,11 +65,11 @@ class QueueUnits:
             disk, directory, file_size_bytes, _KEY_NAMES, keeper, is_mapped=False, is_view=True
         )
         self.cold_below = 0
-        """Position below which no byte was read or written since the start."""
+        """Position below which the start read no bytes, so that they may not be in memory."""
         self.front = 0
         """Queue offset where searches begin: all units before it are known to be pre-blank."""
         self._found = _NOTHING
-        """Last search: its physical offset, the queue's begin and end at that time, its result."""
+        """Last search: its physical offset, the queue's begin and end, the queue offset found."""
 
     @property
     def max_offset(self) -> int:
@@ -247,8 +247,9 @@ class QueueUnits:
 
     # -- writing -------------------------------------------------------------------------------
     def append(self, units: bytes, *, is_doubtful: bool) -> None:
-        """Writes units after the last one; `is_doubtful` means that later files may exist.
+        """Writes units after the last one.
 
+        is_doubtful   whether a crash may have left later files, which must be removed first
         Errors   DiskFull, AllocationFailed: some units may have been written
         """
         assert len(units) % UNIT_SIZE == 0
@@ -283,7 +284,7 @@ class QueueUnits:
         """Writes the buffered units to the last file, which has blocks for them.
 
         Errors   DiskFull on copy-on-write file systems: the units stay buffered
-        Cost     about 8 µs, without opening a closed file; none if the buffer is empty
+        Cost     about 8 µs, and the opening of a closed file; none if the buffer is empty
         """
         buffer = self.buffer
         if not buffer.size_bytes:

@@ -1,7 +1,7 @@
-"""The directory of one store: its lock, its manifest, and the kind of its last stop.
+"""The directory of one store: its lock, its abort mark and its manifest.
 
-`abort` exists while a broker runs. If a start finds it, the last run did not stop in order, unless
-that run ended after it wrote the `closed` list (`ClosedState.is_last_word`).
+The file `abort` exists while a broker runs. If a start finds it, the last run did not stop in
+order, unless that run ended after it wrote the `closed` list (`ClosedState.is_last_word`).
 
 RocketMQ reads file sizes from its configuration; PocketMQ stores them with the data, in the
 manifest `pocketmq/store.json`. Its member `closed` lists queues and index files at the last orderly
@@ -86,7 +86,7 @@ class StoreDirectory:
     def acquire(self) -> None:
         """Acquires the store lock; creates only its file and, for a new store, the directory.
 
-        Errors   NotAStore, StoreLocked, DiskFull
+        Errors   NotAStore; DiskFull, AllocationFailed; those of `DirectoryLock.acquire`
         """
         self.check()
         self._disk.make_directory(self.path)
@@ -107,7 +107,7 @@ class StoreDirectory:
     def mark_running(self, process_id: int) -> None:
         """Writes the abort mark, durably.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   those of `Disk.replace_file`
         """
         self._disk.replace_file(self.path / ABORT_FILE, str(process_id).encode())
 
@@ -197,9 +197,10 @@ class ManifestFile:
         self._table = TableFile(disk, own_directory / MANIFEST_FILE)
 
     def read(self) -> StoreManifest | None:
-        """Returns the manifest; None if the store never had one.
+        """Returns the manifest; None if the store has none.
 
-        Errors   StoreTooNew; ValueError: neither the file nor its backup can be parsed
+        Errors   StoreTooNew; TableUnreadable: neither the file nor its .bak can be parsed;
+                 ReadFailed
         """
         return self._table.read(self._parse)
 

@@ -7,10 +7,10 @@ Consumer offsets have two files, as RocketMQ uses another file if `enableLmq` is
 
 If the second file exists, some broker served the store with `enableLmq`. Then both files are read,
 and both are written, so that RocketMQ can continue with either setting. PocketMQ writes a mark into
-each file, which RocketMQ drops when it writes the file:
+each file, which RocketMQ drops when it writes the file. A start reads:
 
-    one of the two files has the mark    the newer file has all rows
-    neither file has the mark            the newer file's rows, and rows only in the older file
+    a file has the mark          the rows of the newer file, which has all rows
+    neither file has the mark    the newer file's rows, and rows only in the older file
 
 Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
 """
@@ -49,7 +49,8 @@ class OffsetFiles(TableFile):
     def read(self, parse: Callable[[bytes], Content]) -> Content | None:
         """Returns the rows of both files; None if there are no files.
 
-        Errors   TableUnreadable: a file exists, but neither it nor its `.bak` can be parsed
+        Errors   TableUnreadable: a file exists, but neither it nor its `.bak` can be parsed;
+                 ReadFailed
         """
         found: Any = super().read(parse)
         lmq: Any = self._lmq.read(parse)
@@ -68,7 +69,7 @@ class OffsetFiles(TableFile):
 def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
     """Returns a table under config/, or its .bak, as a broker reads it; empty without files.
 
-    Errors   TableUnreadable: neither the file nor its .bak can be parsed
+    Errors   TableUnreadable: neither the file nor its .bak can be parsed; ReadFailed
     """
     is_offsets = name == CONSUMER_OFFSETS_FILE
     path = directory / CONFIG_DIRECTORY / name
@@ -77,7 +78,7 @@ def read_table(disk: Disk, directory: Path, name: str) -> dict[str, Any]:
 
 
 def read_topics(disk: Disk, directory: Path) -> dict[str, dict[str, Any]] | None:
-    """Returns the rows of the topic table; None if there is none or it cannot be parsed."""
+    """Returns the rows of the topic table; None if there is none or it cannot be read."""
     with suppress(TableUnreadable, ReadFailed):
         return read_table(disk, directory, TOPICS_FILE).get(TOPICS_MEMBER)
     return None

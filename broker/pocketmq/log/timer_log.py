@@ -118,7 +118,7 @@ class TimerLog:
         assert self.end == self.files.max_offset
 
     def overwrite(self, place: int, position: int, content: bytes) -> MappedFile:
-        """Overwrites a unit's bytes from `position` on; returns the file, which must be synced."""
+        """Overwrites a unit's bytes from `position` on; returns the file for the caller to sync."""
         file = self.files.file_at(place)
         assert file is not None
         assert position + len(content) <= LOG_UNIT_SIZE
@@ -160,7 +160,7 @@ class TimerLog:
                 position = upper
 
     def behind(self, place: int) -> int:
-        """Returns the position of the unit that follows a unit whose end is `place`."""
+        """Returns the position of the next unit after one that ends at `place`."""
         base = place - place % self.files.file_size
         return base + self.files.file_size if place - base >= self._used_per_file else place
 
@@ -208,7 +208,7 @@ class TimerLog:
 
     # -- durability, cutting -------------------------------------------------------------------
     def dirty_files(self, begin: int) -> list[MappedFile]:
-        """Returns the open files with bytes at or after a position."""
+        """Returns the open files that end after a position."""
         return [file for file in self._files_from(begin) if file.is_open]
 
     def truncate(self, end: int) -> None:
@@ -238,5 +238,5 @@ class TimerLog:
         return count
 
     def close(self) -> None:
-        """Unmaps all files."""
+        """Closes all files."""
         self.files.close()

@@ -2,8 +2,8 @@
 
     time ──► slot (time / precision) mod slot count ──► first, last: positions in the timer log
 
-A slot serves one second at a time. A slot that contains another time counts as empty. It keeps its
-link to delivered messages until it is reused. The wheel is only an index of the timer log.
+A slot contains its time; for any other time it counts as empty. A slot keeps its link to delivered
+messages until another time needs the slot. The wheel is only an index of the timer log.
 Source: TimerWheel.
 """
 
@@ -103,7 +103,7 @@ class TimerWheel:
         return self._file
 
     def close(self) -> None:
-        """Unmaps the file."""
+        """Closes the file."""
         self._slots = np.empty(0, SLOT_TYPE)
         file, self._file = self._file, None
         if file is not None:

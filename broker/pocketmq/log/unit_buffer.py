@@ -3,13 +3,13 @@
     dispatched ──take──► buffer of the queue ──write_out──► its file ──sync──► durable
                          └─ UNITS_BYTES_MAX
 
-If there are ten thousand queues, each queue gets few messages. A write for each unit would cost
-more than the rest of dispatch. Readers read buffered units from the buffer. A crash loses buffered
-units. The views are then rebuilt from the checkpoint's offset, which is never beyond the units in
+If there are ten thousand queues, each queue gets few messages, and a write for each unit would cost
+more than the rest of dispatch. A crash loses buffered units. The next start builds them again, as
+it reads the log from the checkpoint's offset on, which never exceeds the records with units in
 files.
 
-A buffer accepts a unit that follows the last one, if it has room. Room never exceeds the file's
-allocated blocks, so the later write cannot fail. The caller writes all other units to the file.
+A buffer accepts units that follow the last one, if it has room. Room never exceeds the file's
+allocated blocks, so that the later write needs none. The caller writes all other units to the file.
 """
 
 from collections.abc import Sequence

@@ -36,4 +36,4 @@ class View(Protocol):
         """
 
     def close(self) -> None:
-        """Unmaps all files."""
+        """Closes all files."""

@@ -48,7 +48,7 @@ def or_failed(
     def finish_or_fail(job: "asyncio.Future[Result]") -> None:
         try:
             finish(job)
-        except Exception as error:  # noqa: BLE001 - any error goes to the job's waiters
+        except Exception as error:  # noqa: BLE001 - `fail` gets any error
             fail(error)
 
     return finish_or_fail

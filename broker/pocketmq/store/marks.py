@@ -4,15 +4,17 @@
     0                  dispatched  visible committed    appended
 
     appended     end of the last record, which may be in a buffer
-    committed    lower records are in the files; equal to appended without a transient pool
-    flushed      lower records survive a power cut
-    replicated   on a leader: enough followers have lower records; on a follower: its leader's end
-    visible      consumers may see lower records: flushed or committed; also replicated if bound
-    dispatched   every view has every lower record
+    committed    records below it are in the files; equal to appended without a transient pool
+    flushed      records below it survive a power cut
+    replicated   enough followers have the records below it; on a follower: the end that its leader
+                 confirmed
+    visible      consumers may see records below it: flushed or committed, and if the store is
+                 bounded also replicated
+    dispatched   every view has every record below it
 
 A mark is a physical offset, with the store time of the last record below it. Marks only grow. A
-start sets them to the end that recovery found. If replicated bounds visible, both begin at the
-confirmed end, so dispatched may be above visible; else replicated equals flushed.
+start sets them to the end that recovery found. In a bounded store, replicated and visible begin at
+the confirmed end, so that dispatched may be above visible. Otherwise replicated equals flushed.
 """
 
 from typing import final
@@ -47,9 +49,9 @@ class Marks:
     last_record    physical offset of the log's last record
     is_sync        whether consumers see only flushed records; if not, they see committed records
     is_bounded     whether consumers see only replicated records
-    confirmed      physical offset below which they saw every record before, if it is bounded
-    is_confirmed   whether leaders have confirmed these records; if not, the broker has led without
-                   a bound
+    confirmed      physical offset below which consumers could see all records before the start
+    is_confirmed   whether a leader had confirmed these records; if not, the broker led without
+                   this bound
     """
 
     __slots__ = (
@@ -76,7 +78,7 @@ class Marks:
         self.failure: StoreFailed | None = None
         """First failure of the store; after it, nothing is acknowledged."""
         self.is_ending = False
-        """Whether no follower is waited for any more, and nothing is acknowledged."""
+        """Whether the store stops: it no longer waits for followers, and acknowledges nothing."""
 
     def visible(self) -> End:
         """Returns the mark that limits dispatch, and thereby consumers."""
@@ -96,7 +98,7 @@ class Marks:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether leaders have confirmed what consumers see of a bounded store."""
+        """Whether a leader has confirmed the records below `confirmed`; False without a bound."""
         return self.is_bounded and self.confirmed > self._shown_before
 
     def fail(self, failure: StoreFailed) -> None:
@@ -138,7 +140,10 @@ class Marks:
             self._show()
 
     def end(self) -> None:
-        """Ends waits for followers at a stop, and lets the whole log be dispatched, unconfirmed."""
+        """Ends waits for followers at a stop, and makes the whole log visible to dispatch.
+
+        Effects  `confirmed` does not change
+        """
         assert self.is_bounded, "nothing limits what consumers see"
         self._confirmed_at_end = self._visible.value
         self.is_ending = True

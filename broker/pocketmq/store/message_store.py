@@ -125,7 +125,7 @@ async def open_store(
 ) -> "MessageStore":
     """Locks, loads and recovers a store, then starts flushing and dispatching.
 
-    Errors     StorageError and its subclasses; a refused start has changed no file
+    Errors     StorageError and its subclasses, DiskFull
     """
     starting = starting or Starting(clock)
     with ExitStack() as undo:
@@ -262,7 +262,7 @@ class MessageStore:
         self.writing.allocation.request()
 
     def _hide_unconfirmed(self) -> None:
-        """Hides from consumers what a promotion of another broker could remove, until it cannot."""
+        """Hides records that a promotion could remove, until enough followers have them."""
         visible, end = self.marks.visible(), self.appended
         if self.damage is not None and self.settings.is_bounded:
             # Its log ends at the damage, its queues do not.
@@ -404,9 +404,10 @@ class MessageStore:
         self.views.arrivals.release()
 
     async def close(self) -> None:
-        """Flushes and dispatches all records, closes, and then removes the abort mark.
+        """Flushes and dispatches all records, removes the abort mark, and closes the files.
 
-        It does not wait for followers: puts that wait for one get an error.
+        The mark remains if the store is damaged or has failed, or records are not dispatched. Puts
+        that wait for followers get an error.
         Errors   StoreFailed and its subclasses: the store is closed; the next start recovers it
         """
         self.drain()
@@ -537,7 +538,7 @@ class MessageStore:
         self._apply_floors(floors)
 
     def reload(self, name: str) -> None:
-        """Reads a table again that a follower has replaced, and applies it to the queues.
+        """Reads a table again that this follower has replaced, and applies it to the queues.
 
         Errors   TableUnreadable
         """

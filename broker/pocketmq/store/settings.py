@@ -73,7 +73,10 @@ class StoreSettings(StoreShape):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether consumers see a record only once another broker has it, or shows it."""
+        """Whether consumers see a record only once enough followers have it.
+
+        On a follower, they see it once the leader has confirmed it.
+        """
         return bool(self.leader) or self.is_replicated
 
     @property

@@ -2,8 +2,8 @@
 
     log ──a chunk──► columns ──► consume queues ──► index
 
-There are such records after a start, an overflow of the dispatcher's buffer, and on a follower. By
-column, a record costs a fifth of what it costs alone. The views end with the same bytes.
+Such records exist after a start, after an overflow of the dispatcher's buffer, and on a follower.
+By column, a record costs a fifth of what it costs alone. The bytes of the views are the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,16 +22,16 @@ from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
 from pocketmq.store.recovery.components import StoreComponents
 
 BYTES_MAX: Final = 2 * 1024 * 1024
-"""Bytes of the log that one chunk has: 4 ms for messages of 1 KiB; shorter ones get smaller chunks
-(`SLOW_STEP_SECONDS` of the dispatcher)."""
+"""Upper limit of log bytes in one chunk, which takes 4 ms for messages of 1 KiB. After a slow step
+the dispatcher requests smaller chunks (`SLOW_STEP_SECONDS`)."""
 BYTES_MIN: Final = 64 * 1024
-"""Bytes of the log from which on columns cost less than records alone."""
+"""Number of log bytes from which on columns cost less than single records."""
 
 
 def written_between(
     log: CommitLog, begin: int, end: int, levels: DelayLevels, *, count_max: int
 ) -> list[Written]:
-    """Returns the first records in [begin, end), read from the log.
+    """Returns the first records in [begin, end), at most `count_max`, read from the log.
 
     Errors   Corruption: valid records end before `end`
     Cost     5 µs a record
@@ -76,8 +76,8 @@ class ColumnDispatch:
     def read(self, begin: int, upper: int, size: int = BYTES_MAX) -> int:
         """Reads the first records in [begin, upper), of about `size` bytes, for `put`.
 
-        Shape    a record begins at both, or a file ends before
-        Returns  the physical offset after the last one; `upper` without a record
+        Shape    begin, upper: a record begins or ends there
+        Returns  the physical offset after the last record that was read; `upper` if there is none
         Errors   Corruption: no valid record begins at `begin`
         Cost     0.4 µs a record
         """
@@ -103,14 +103,14 @@ class ColumnDispatch:
 
     @property
     def view_number(self) -> int:
-        """Which view waits for records that were read: 0 queues, 1 index."""
+        """Index of the view that still lacks records that were read: 0 queues, 1 index."""
         assert self._bulk is not None
         return 0 if self._bulk.has_units else 1
 
     def put(self) -> None:
-        """Writes the records that were read to the views, and wakes those that wait for them.
+        """Writes the records that were read to the views, and calls `grew` with their queues.
 
-        Errors   DiskFull: it may be called again; AllocationFailed
+        Errors   DiskFull: the caller may call `put` again; AllocationFailed
         Cost     1 µs a record with two keys, and 6 µs for each queue
         """
         bulk, index = self._bulk, self._parts.index

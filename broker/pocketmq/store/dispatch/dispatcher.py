@@ -3,9 +3,9 @@
     log ──[dispatched … visible)──► consume queues ──► index ──► arrival marks
 
 If the buffer does not begin at the dispatched offset (after a start or an overflow, and on a
-follower), the log is read: many records by column (column_dispatch.py), a few one by one. A failed
-write of a view is retried every second. After QUEUE_TRIES_MAX or INDEX_TRIES_MAX tries, puts are
-refused until the view is written.
+follower), the log is read: many records by column (column_dispatch.py), a few one by one. If the
+disk is too full to write a view, the write is tried again every second. After QUEUE_TRIES_MAX or
+INDEX_TRIES_MAX tries, puts are refused until the view is written.
 Source: ReputMessageService, CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex.
 """
 
@@ -30,7 +30,7 @@ from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.marks import Marks
 
 BATCH_MAX: Final = 1_024
-"""Upper limit of records in one dispatch step, which takes about 2 ms."""
+"""Number of records at which a dispatch step takes no further run; it takes about 2 ms."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
 """Duration of a step above which the next step dispatches half as many records. A step with
@@ -71,13 +71,13 @@ class Dispatcher:
         self.remembered = DispatchBuffer()
         self._columns = columns
         self._blocked: tuple[int, list[Written] | None] | None = None
-        """View that waits for a retry, and its records; None: those that were read by column."""
+        """Index of the view that waits for a retry, and the records; None: those in `_columns`."""
         self._batch_max = BATCH_MAX
         self._bytes_max = BYTES_MAX
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
-        """Error of a view whose last try failed; None once the view is written."""
+        """Error of puts after too many tries of a view; None once the view is written."""
         self.reput_seconds = Histogram(
             "pocketmq_reput_seconds", "Duration of one step of dispatch."
         )

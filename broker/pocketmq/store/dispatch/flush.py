@@ -48,6 +48,7 @@ class Unsaved(NamedTuple):
     last_record   physical offset of the views' last record
     views_time    store time of that record, ms
     log_time      store time of the last flushed record, ms
+    rows          the table of queue ends
     """
 
     last_record: int

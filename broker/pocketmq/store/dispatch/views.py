@@ -26,16 +26,16 @@ BULK_BYTES: Final = 64 * 1024
 BULK_PAUSE_SECONDS: Final = 0.001
 COPY_SECONDS: Final = 0.02
 COPY_BULK_SECONDS: Final = 0.05
-"""The same of a copied log, whose records are read again: in long strides a record costs a third,
-and the log's own sync and report wait less."""
+"""The same two pauses on a follower, whose dispatch reads records from the log. With long pauses a
+record costs a third, and the sync of the log and the report to the leader wait less."""
 COPY_YIELD_SECONDS: Final = 0.002
-"""Pause for the sync and report of a copied log: between two chunks, and while a sync runs, at most
-for COPY_BULK_SECONDS."""
+"""Pause on a follower between two chunks, and while a sync of the log runs. For a sync, dispatch
+waits for at most COPY_BULK_SECONDS."""
 DEFERRED_SECONDS: Final = 0.08
 """Pause between two dispatch steps while the log is copied from far behind."""
 DEFERRED_BYTES_MAX: Final = 1 << 30
-"""Undispatched bytes from which on dispatch has its full share again: a start after a kill, and a
-stop, have to dispatch them."""
+"""Number of undispatched bytes from which on dispatch is no longer deferred: a stop, or a start
+after a kill, would have to dispatch them."""
 TURN_SECONDS: Final = 0.005
 """Time after which dispatch yields to other tasks, even if more records wait."""
 
@@ -91,7 +91,7 @@ class Views:
         ]
 
     def mapped(self) -> tuple[int, int]:
-        """Returns (count, bytes) of all mapped files; index files are always mapped."""
+        """Returns (count, bytes) of the open files of log, queues and index."""
         parts, count = self._structures, len(self.index.files)
         rows = (parts.log_files, parts.queue_files)
         size_bytes = count * self.index.geometry.file_size + sum(row.size_bytes for row in rows)

@@ -16,7 +16,7 @@ from pocketmq.files.mapped_file import ColdRead
 from pocketmq.model.errors import DiskSlow
 
 TRIES_MAX: Final = 1_000
-"""Upper limit of fetches for one read: with more, the system evicts pages as they are fetched."""
+"""Upper limit of fetches for one read: if these do not suffice, the system evicts its pages."""
 
 Found = TypeVar("Found")
 NowOrLater: TypeAlias = Found | Awaitable[Found]

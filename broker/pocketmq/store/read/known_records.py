@@ -30,7 +30,7 @@ _SIZE_MIN: Final = RECORD_SIZE_MIN
 
 
 def count_in_file(units: bytes, max_bytes: i64, upper: i64) -> i64:
-    """Returns the number of rows from the first unit on that a pull can serve from one file.
+    """Returns the number of units, from the first on, whose records one pull can copy from a file.
 
     max_bytes   upper limit of the sum of sizes, which the first record may exceed
     upper       physical offset of the file's end
@@ -89,6 +89,8 @@ def are_of_queue(
     records: bytes, units: bytes, count: i64, topic_part: bytes, queue_id: i64, queue_offset: i64
 ) -> bool:
     """Returns whether joined records are those of the first `count` units, in the usual form.
+
+    The usual form has RocketMQ's first magic and IPv4 hosts.
 
     topic_part     length and topic, as a record contains them
     queue_offset   of the first record

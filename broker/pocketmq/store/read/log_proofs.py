@@ -14,11 +14,11 @@ from pocketmq.log.commit_log import CommitLog
 PROOFS_MAX: Final = 64
 """Upper limit of records that a follower names."""
 PROOF_SIZE_MAX: Final = 1 << 20
-"""Upper limit of the bytes of a record, except the last one, that is named."""
+"""Upper limit of the size of a named record, except the last record of the log."""
 STEP: Final = 4_096
 """Distance of the first record before the last one; distances double."""
 FILES_MAX: Final = 16
-"""Number of last files whose first records are named; of earlier files, each second, fourth, …"""
+"""Number of last files whose first records are named; earlier files are at doubling distances."""
 
 
 class Proof(NamedTuple):
@@ -62,10 +62,9 @@ def many_proofs(log: CommitLog, last: Proof) -> tuple[Proof, ...]:
 def proofs_between(log: CommitLog, common: int, other: int) -> tuple[Proof, ...]:
     """Returns records that end after `common` and begin before `other`, the last one first.
 
-    Empty if there is none, else the last one is a record that ends at `common`, if there is one.
-
     common   end of a record that both logs have, or their begin
     other    begin of a record that the leader does not have
+    Returns  also the record that ends at `common`, if there is one; nothing if no record is between
     Cost     walks the range
     """
     starts = [at for at, _, _, size in log.scan(common, other) if size <= PROOF_SIZE_MAX]

@@ -1,6 +1,7 @@
 """Lookups in a log: records at an offset, store times, and queue offsets at a time.
 
-No function blocks: a page that is not in memory raises ColdRead (see cold_read.py).
+If a page is not in memory, functions raise ColdRead instead of waiting for the disk (see
+cold_read.py). Only `records_with` may wait.
 Source: DefaultMessageStore.lookMessageByOffset, ConsumeQueue.getOffsetInQueueByTime.
 """
 

@@ -84,8 +84,9 @@ class Pulling:
     ) -> NowOrLater[PullResult]:
         """Returns records from a queue offset on: at least one, however large it is.
 
-        joined   whether an element may be several records, one after another: all of them if they
-                 are known to be valid, else those adjacent in the log; not in an awaited result
+        joined   whether an element of the result may be several joined records: all records if they
+                 are known to be valid, else those adjacent in the log. Each element of an awaited
+                 result is one record
         Errors   MessageDamaged, raised by the awaitable: the first record is damaged
         Cost     1 µs a record, and the CRC of its body when it is first read
         """
@@ -271,7 +272,7 @@ class Pulling:
 
 
 def scan_count_of(max_messages: int, accept: Accept | None) -> int:
-    """Returns the number of units that a pull scans."""
+    """Returns the number of units that a pull scans if the queue has them."""
     return max_messages if accept is None else max(max_messages, SCAN_COUNT_MIN)
 
 

@@ -150,7 +150,7 @@ class Reading:
         """Returns records of a queue from an offset on (store/read/pulling.py).
 
         accept   returns whether a filter accepts a tags code
-        joined   whether an element of the result may be several records, one after another
+        joined   whether an element of the result may be several joined records
         Errors   MessageDamaged, raised by the awaitable: the first record is damaged
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
@@ -226,7 +226,7 @@ class Reading:
         return 0 if unit is None or unit[1] == PRE_BLANK_SIZE else unit[1]
 
     def queue_range(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Returns (min, max) queue offset of a queue; (0, 0) if the queue does not exist."""
+        """Returns (min, max) queue offset of a queue's visible messages; (0, 0) without a queue."""
         queue = self._queues.find(topic, queue_id)
         return (queue.min_offset, queue.shown_max) if queue is not None else (0, 0)
 
@@ -275,7 +275,7 @@ class Reading:
         return not queue.floor <= message.queue_offset < queue.hidden_from
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Raises OffsetOutOfRange unless min <= queue offset <= max."""
+        """Raises OffsetOutOfRange unless min <= queue offset <= max, with hidden messages."""
         lower, upper = self.queue_range(topic, queue_id)
         if not lower <= queue_offset <= max(upper, self.whole_end(topic, queue_id)):
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)
@@ -362,8 +362,7 @@ class Reading:
     async def record_at(self, physical_offset: int) -> tuple[StoredMessage, bytes] | None:
         """Returns the dispatched message whose record starts at a physical offset, and the record.
 
-        None: no record starts at the offset, or the message's queue does not contain the message
-
+        Returns  None if no record starts at the offset, or its queue does not contain the message
         Errors   StorageError, DiskSlow
         """
         message = await value_of(self.message_at(physical_offset))

@@ -77,7 +77,7 @@ class UnservedRecord(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """Physical offsets of adjacent units of a queue; -1 for an empty unit.
+    """Physical offsets of adjacent units of a queue; -1 for an empty or pre-blank unit.
 
     first    queue offset of the first unit
     """
@@ -86,7 +86,7 @@ class Beside(NamedTuple):
     places: list[int]
 
     def holds(self, queue_offset: int, place: int) -> bool:
-        """Returns whether `place` is between its neighbours; one known neighbour suffices."""
+        """Returns whether `place` is between those of the adjacent units; one of them suffices."""
         number = queue_offset - self.first
         before = self.places[number - 1] if number > 0 else -1
         behind = self.places[number + 1] if number + 1 < len(self.places) else -1
@@ -103,7 +103,7 @@ def beside(first: int, units: bytes) -> Beside:
 
 
 class CheckedRecords(NamedTuple):
-    """Valid records in order, their count, and the damage of the next record."""
+    """Valid records in order, possibly joined; their number; the damage of the next record."""
 
     records: list[bytes]
     record_count: int

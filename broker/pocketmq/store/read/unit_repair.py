@@ -144,7 +144,7 @@ class _Neighbour(NamedTuple):
 
 
 class Search:
-    """One search, in a thread; opens files by name, as they may have expired."""
+    """One search, in a thread; opens files by name, as they may expire meanwhile."""
 
     __slots__ = (
         "_asked", "_carried", "_disk", "_end", "_file_size", "_paths", "_piece", "_queue_offset",

@@ -33,7 +33,7 @@ class BulkDispatch:
     """One run over valid records of the log, in log order.
 
     only     queues that get units; None: all queues
-    queues   numbers of the queues; None: those of a start, without what deleted topics left over
+    queues   numbers of the queues; None: new ones, which leave out records of deleted topics
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class BulkDispatch:
 
     @property
     def stop(self) -> Stop:
-        """Why the records of the file read last end."""
+        """End of the records in the file that was read last, and its cause."""
         return self._reader.stop
 
     def chunks(self, stretches: Iterable[tuple[int, int]]) -> Iterator[Chunk]:

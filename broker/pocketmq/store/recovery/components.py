@@ -1,6 +1,6 @@
 """The components of one store, which are built under the store's lock and closed together.
 
-Building does not read the log and the views: a start (store/recovery/start.py) loads them.
+Building does not load the log and the views: a start (store/recovery/start.py) does.
 """
 
 import logging
@@ -267,7 +267,7 @@ class StoreComponents:
         return self.directory.own_directory
 
     def close(self) -> None:
-        """Unmaps all files and releases the lock."""
+        """Closes all files and releases the lock."""
         pool = [] if self.log.pool is None else [self.log.pool.close]
         views, small = (self.index, self.queues), (self.checkpoint, self.mark)
         close_all(

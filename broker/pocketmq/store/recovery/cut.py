@@ -20,7 +20,7 @@ from pocketmq.store.settings import StoreSettings
 
 
 class Aside(NamedTuple):
-    """Extent of pocketmq/diverged; copies of earlier versions count no messages."""
+    """Size of pocketmq/diverged; the count lacks messages that earlier versions set aside."""
 
     size_bytes: int
     message_count: int
@@ -35,7 +35,7 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
     """Sets everything from a physical offset on aside; blocks.
 
     begin    the end of a record, or the log's first offset
-    Errors   those of a start; DiskFull, AllocationFailed, FsyncFailed: it can be repeated
+    Errors   those of a start; DiskFull, AllocationFailed, FsyncFailed: the caller may try again
     """
     parts = StoreComponents(settings, disk)
     try:
@@ -65,7 +65,7 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
 
 
 def set_aside(disk: Disk, store_directory: Path) -> Aside:
-    """Returns the extent of what was set aside and not removed since; blocks."""
+    """Returns the size of what was set aside and not removed since; blocks."""
     directory = store_directory / OWN_DIRECTORY / DIVERGED_DIRECTORY
     size_bytes = message_count = 0
     for name in disk.names(directory) if disk.exists(directory) else ():
@@ -78,7 +78,7 @@ def set_aside(disk: Disk, store_directory: Path) -> Aside:
 
 
 def _remove_files(disk: Disk, directory: Path) -> None:
-    """Removes all files durably: later ones of the same names contain other records."""
+    """Removes all files durably: a crash must not restore them under the names of new files."""
     names = disk.names(directory) if disk.exists(directory) else []
     for name in names:
         path = directory / name

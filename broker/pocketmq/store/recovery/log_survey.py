@@ -50,6 +50,7 @@ class Survey:
     """Result of the walk.
 
     end, scan_end            end of valid records, and the cause of the end
+    reason, path             what follows the end, and in which file; "" for nothing
     holes                    damage that valid records follow, one hole per file
     last_record, last_time   physical offset and store time (ms) of the last valid record
     """
@@ -84,7 +85,7 @@ def survey_log(
 ) -> Generator[float, None, Survey]:  # fmt: skip
     """Walks from a record start to the end of valid records; yields the finished share (0..1).
 
-    crc      verifies the CRC of each body
+    crc      whether to verify the CRC of each body
     take     called with each chunk of valid records before the first damage; the last chunk may
              contain records after the log's end
     Cost     0.3 µs a record, plus its CRC; after damage a search of the rest of the file, at 0.2 s
@@ -114,8 +115,8 @@ def survey_log(
 def first_file_holes(log: CommitLog, disk: Disk) -> Generator[float, None, list[Hole]]:
     """Walks the oldest file with all CRCs; returns its damage.
 
-    A broker whose log another one has must not lead with damage, or be copied. The files between
-    the oldest one and the last checkpoint are not read: that would take minutes.
+    A replicated broker must not lead, or be copied, with damage. The files between the oldest one
+    and the last checkpoint are not read: that would take minutes.
     """
     reader = LogReader(check_crc=True, property_crc=log.property_crc, chunk_size=CHUNK_SIZE)
     walk, holes = LogWalk(reader), list[Hole]()

@@ -166,7 +166,7 @@ class StoreRecovery:
         """Recovers the store; yields the finished share (0..1).
 
         Effects  for DAMAGED, `damage` is set and the log stays unchanged
-        Errors   DiskFull, AllocationFailed, FsyncFailed while damage is quarantined
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed
         """
         log = self._parts.log
         below = beliefs.views.below

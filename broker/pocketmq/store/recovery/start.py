@@ -102,9 +102,8 @@ class StoreStart:
 
         Effects  if the log is damaged below its durable end, `recovery.damage` is set, and
                  checkpoint, mark and manifest stay unchanged
-        Errors   NotAStore, WrongFileSize, StoreGap: nothing was changed
-                 Corruption: a queue differs from the table of queue ends; the table is removed, so
-                 that the next start reads all queues
+        Errors   those of `look`; those of `StoreRecovery.steps`; Corruption: a queue differs from
+                 the table of queue ends, which is removed, so that the next start reads all queues
         """
         try:
             yield from self._steps(now_ms)

@@ -1,1 +1,1 @@
-"""Small tables whose files are rewritten as a whole: topics, groups, offsets, removed queues."""
+"""Small tables, most of them in files that are rewritten as a whole: topics, groups, offsets."""

@@ -15,7 +15,8 @@ from pocketmq.model.step import Clock
 class ArchiveMark:
     """Reads and writes the file in a thread; the file is the only copy.
 
-    Another process may write it too, so a read that finds a change passes it on to followers.
+    Another process may also write it. So a read that finds a change reports it to the TableWatch,
+    for followers.
     """
 
     __slots__ = ("_clock", "_directory", "_disk", "_last", "_pool")
@@ -26,17 +27,17 @@ class ArchiveMark:
         assert directory.name, "a store has a directory"
 
     async def read(self) -> ArchivedUpto:
-        """Returns the archive that has the least of the log.
+        """Returns the archive with the lowest end of the log.
 
-        Errors   TableUnreadable
+        Errors   TableUnreadable, ReadFailed
         """
         return await self._call(self._read)
 
     async def report(self, upto: int, target: str) -> ArchivedUpto:
-        """Records an archive's report, durably; returns the archive that has the least of the log.
+        """Records an archive's report, durably; returns the archive with the lowest end of the log.
 
         upto     physical offset below which the archive has all messages
-        Errors   TableUnreadable, DiskFull
+        Errors   those of `write_archived`
         """
         assert upto >= 0
         found = ArchivedUpto(upto, target, self._clock.wall_ms())

@@ -1,7 +1,8 @@
 """The small files of a store that its followers copy, and how they are read and replaced.
 
-    EARLY      settings: they name things, and may be ahead of the follower's log
-    IN_ORDER   they refer to records: without these, an offset would hide other messages
+    EARLY      may be ahead of the follower's log
+    IN_ORDER   refer to records. A follower writes them once it has these records: an offset beyond
+               its log would hide other messages
 
 docs/reference/formats/followers.md lists all files of a store, with the reasons why a follower
 needs them or does not.
@@ -96,9 +97,9 @@ def timer_begin(name: str) -> int | None:
 
 
 class CopiedFiles:
-    """The copied files of one store; all work is done on the thread that writes its tables.
+    """The copied files of one store; `run` works on the thread that writes the tables.
 
-    So no table changes while another one is read with it.
+    So no table changes while others are read.
     """
 
     __slots__ = ("_directory", "_disk", "_names", "_pool", "_sound", "timer")
@@ -108,7 +109,7 @@ class CopiedFiles:
         self._directory = directory
         self._names = {directory / name: name for name in COPIED}
         self._sound: set[str] = set()
-        """Names of tables whose present version was sound: later ones were written here."""
+        """Names of tables whose file was parsed once: this process wrote all later versions."""
         self._pool = pool
         self.timer = CopiedTimer(disk, directory)
 
@@ -127,9 +128,10 @@ class CopiedFiles:
 
     # -- blocking: called by `run` -------------------------------------------------------------
     def read(self, name: str, rows: range | None = None) -> bytes | None:
-        """Returns the content of a file, or bytes of it; None if it does not exist.
+        """Returns the content of a file; None if it does not exist.
 
-        A table whose writing was interrupted is read as a start reads it: the previous version.
+        If a write of a table was interrupted, its previous version is returned, as at a start.
+        rows     for the journal, positions of the bytes to return; None: the whole file
         Errors   ReadFailed, TableUnreadable
         """
         path = self._directory / name
@@ -152,7 +154,7 @@ class CopiedFiles:
         return content
 
     def timer_proof(self) -> TimerProof | None:
-        """Returns what proves the copy of the timer log to a leader; None without a copy."""
+        """Returns the proof of this store's timer log for a leader; None without a valid log."""
         check = decode_progress(self.read(TIMER_CHECK) or b"")
         return self.timer.proof(check.log_flushed) if check is not None else None
 
@@ -197,7 +199,7 @@ class CopiedFiles:
     def drop(self, name: str) -> None:
         """Removes a file, and its previous version, durably; either may be missing.
 
-        The name of the timer log's directory begins a new copy of it.
+        If the name is TIMER_LOG, a new copy of the timer log begins, and nothing is removed.
         Errors   WriteFailed, FsyncFailed
         """
         if name == TIMER_LOG:
@@ -208,7 +210,7 @@ class CopiedFiles:
             self.timer.drop(begin)
             return
         file = TableFile(self._disk, self._directory / name)
-        for path in (file.previous, file.path):  # The previous one alone would be read.
+        for path in (file.previous, file.path):  # If only `previous` were left, it would be read.
             if self._disk.exists(path):
                 self._disk.unlink(path)
                 self._disk.sync_directory(path.parent)

@@ -70,7 +70,7 @@ class CopiedTimer:
         return None
 
     def has(self, proof: TimerProof) -> bool:
-        """Returns whether a follower's copy is the begin of this log."""
+        """Returns whether this log continues a follower's copy."""
         begins, size = self.files()
         if not begins or size != proof.file_size_bytes or not proof.begin <= begins[0]:
             return False
@@ -92,10 +92,10 @@ class CopiedTimer:
 
     # -- the follower's side -------------------------------------------------------------------
     def proof(self, end: int) -> TimerProof | None:
-        """Returns what proves the copy below its durable end to a leader, which then continues it.
+        """Returns the proof with which a leader continues this copy, below its durable end.
 
         A new copy that was not finished is given up.
-        Returns  None: the copy is empty, or does not end there
+        Returns  None if the copy is empty, lacks files, or contains bytes after `end`
         Cost     reads the rest of the last file, whose blocks are not allocated
         """
         self._is_new = False

@@ -53,7 +53,7 @@ class DelayOffsets:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         table = self._file.read(partial(decode_file, DELAY_OFFSETS_FILE)) or {}
         self._rows = queue_offsets(table.pop(OFFSETS_MEMBER, {}))
