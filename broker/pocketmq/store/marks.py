@@ -6,10 +6,8 @@
     appended     end of the last record, which may be in a buffer
     committed    records below it are in the files; equal to appended without a transient pool
     flushed      records below it survive a power cut
-    replicated   enough followers have the records below it; on a follower: the end that its leader
-                 confirmed
-    visible      consumers may see records below it: flushed or committed, and if the store is
-                 bounded also replicated
+    replicated   enough followers have records below it; on a follower: its leader's confirmed end
+    visible      consumers may see records below it: flushed or committed; if bounded, replicated
     dispatched   every view has every record below it
 
 A mark is a physical offset, with the store time of the last record below it. Marks only grow. A

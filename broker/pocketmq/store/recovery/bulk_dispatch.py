@@ -93,7 +93,7 @@ class BulkDispatch:
 
     @property
     def stop(self) -> Stop:
-        """End of the records in the file that was read last, and its cause."""
+        """Cause of the end of the records in the file that was read last."""
         return self._reader.stop
 
     def chunks(self, stretches: Iterable[tuple[int, int]]) -> Iterator[Chunk]:

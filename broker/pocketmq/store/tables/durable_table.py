@@ -73,7 +73,7 @@ class Saving:
     async def saved(self) -> None:
         """Waits until every change so far is durable, here and on enough followers.
 
-        Errors   DiskFull, FsyncFailed, NotReplicated
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         change = self._change
         self.save_soon()
@@ -89,7 +89,10 @@ class Saving:
         future.add_done_callback(lambda done: then(done.exception()))
 
     def save_soon(self) -> None:
-        """Begins to write the changes unless a write is running; `saved` raises a write's error."""
+        """Begins to write the changes unless a write is running.
+
+        A failed write is repeated by the next call; its error goes to the waiters of `saved`.
+        """
         if self._job is not None or self._written >= self._change:
             return
         change, work = self._change, self._begin()
@@ -148,7 +151,7 @@ class RowTable:
     """One of RocketMQ's tables: rows in one member, and a version; other members are preserved.
 
     written      returns the rows to write; None: `rows` is written
-    is_counted   whether the rows can be recomputed, so that an unreadable table counts as empty
+    is_counted   whether the rows are counts that can be recomputed: an unreadable table is empty
     file         the table's file; None: the file `file_name` in config/
     """
 
@@ -179,7 +182,7 @@ class RowTable:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable unless `is_counted`; ReadFailed
         """
         try:
             read = self._file.read(lambda text: decode_rows(text, self._member))
@@ -202,7 +205,7 @@ class RowTable:
         return self._file.path
 
     def other_rows(self, member: str) -> dict[str, Any]:
-        """Returns another member of the file; {} if it does not exist."""
+        """Returns another member of the file; {} if it does not exist or is no object."""
         found = self._others.get(member)
         return found if isinstance(found, dict) else {}
 
@@ -272,9 +275,9 @@ class RowTable:
         await self.saved()
 
     async def saved(self) -> None:
-        """Waits until every change so far is durable.
+        """Waits until every change so far is durable, here and on enough followers.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         await self._durable.saved()
 
@@ -283,7 +286,7 @@ class RowTable:
         self._durable.when_saved(then)
 
     def save_soon(self) -> None:
-        """Begins to write the changes."""
+        """Begins to write the changes unless a write is running."""
         self._durable.save_soon()
 
 
@@ -331,7 +334,7 @@ class NamedTable(Generic[Config]):
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._table.load()
         rows = self._table.rows.items()
@@ -340,7 +343,7 @@ class NamedTable(Generic[Config]):
     def reload(self) -> None:
         """Reads the table again, and calls the listeners with the names that differ.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         before = self._configs
         self.load()
@@ -383,7 +386,7 @@ class NamedTable(Generic[Config]):
     async def remove(self, name: str) -> None:
         """Removes an entry, if it exists; durable when it returns.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         Source   TopicConfigManager.deleteTopicConfig, deleteSubscriptionGroupConfig
         """
         if self._configs.pop(name, None) is not None:

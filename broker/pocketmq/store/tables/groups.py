@@ -54,7 +54,7 @@ class GroupTable(NamedTable[GroupConfig]):
     async def ensure(self, group: str) -> None:
         """Creates a group with the defaults unless it exists; durable when it returns.
 
-        Errors   IllegalGroup, LimitReached, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull, NotReplicated, StoreFailed
         """
         if group not in self._configs:
             check_group(group)
@@ -66,7 +66,7 @@ class GroupTable(NamedTable[GroupConfig]):
         """Creates a group, unless it exists with these settings; durable when it returns.
 
         Errors   IllegalGroup, IllegalBegin, GroupExists (with other settings), LimitReached,
-                 DiskFull
+                 DiskFull, NotReplicated, StoreFailed
         """
         check_group(group)
         row = self._new_row(group, settings)
@@ -82,7 +82,7 @@ class GroupTable(NamedTable[GroupConfig]):
     async def update(self, group: str, settings: GroupSettings) -> GroupConfig:
         """Changes the given settings of a group; durable when it returns.
 
-        Errors   GroupNotFound, IllegalBegin, DiskFull
+        Errors   GroupNotFound, IllegalBegin, DiskFull, NotReplicated, StoreFailed
         """
         if group not in self._configs:
             raise GroupNotFound(group=group)

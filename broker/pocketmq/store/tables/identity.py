@@ -36,7 +36,7 @@ class StoreIdentity:
     def load(self) -> None:
         """Reads the file; a missing one counts as empty.
 
-        Errors   TableUnreadable
+        Errors   TableUnreadable, ReadFailed
         """
         found = self._file.read(_decode)
         if found is not None:

@@ -1,9 +1,9 @@
 """Marks that relate the offsets on disk to the journal of leases in the log.
 
-A lease advances its group's offset in memory, and on disk once the journal with the lease is
-durable: after a power cut, no offset may be above messages that no consumer received. The member
-LEASES_MEMBER of the offsets' file, which RocketMQ ignores, contains the marks. They are queue
-offsets of the journal's topic:
+A lease advances its group's offset in memory at once, and on disk once the journal with the lease
+is durable. Otherwise, after a power cut, an offset could be above messages that no consumer
+received. The member LEASES_MEMBER of the offsets' file, which RocketMQ ignores, contains the marks.
+They are queue offsets of the journal's topic:
 
     begin    all leases below this offset are settled
     known    the offsets on disk include all leases below this one; a start applies later leases

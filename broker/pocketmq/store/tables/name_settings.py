@@ -33,7 +33,7 @@ class NameSettings:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._table.load()
 
@@ -50,7 +50,7 @@ class NameSettings:
     async def put(self, namespace: str, key: str, value: str) -> None:
         """Sets a setting; durable when it returns.
 
-        Errors   CapacityReached, DiskFull, FsyncFailed
+        Errors   CapacityReached, DiskFull, NotReplicated, StoreFailed
         """
         row = self.all_of(namespace)
         if key not in row and self._count() >= SETTINGS_MAX:
@@ -60,7 +60,7 @@ class NameSettings:
     async def remove(self, namespace: str, key: str) -> None:
         """Removes a setting, if it exists; durable when it returns.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         row = self.all_of(namespace)
         if row.pop(key, None) is None:

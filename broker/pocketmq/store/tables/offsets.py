@@ -65,7 +65,7 @@ class ConsumerOffsets:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._table.load()
         # Other writers may quote the queue ids; RocketMQ reads both.
@@ -190,7 +190,7 @@ class ConsumerOffsets:
         """Sets a group's offset in a queue; durable when it returns.
 
         Effects  creates the group at its first commit
-        Errors   IllegalGroup, LimitReached, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull, NotReplicated, StoreFailed
         Source   ConsumerOffsetManager.commitOffset, SubscriptionGroupManager.findSubscriptionGroup
         """
         await self.set_many(group, topic, {queue_id: queue_offset})
@@ -199,7 +199,7 @@ class ConsumerOffsets:
         """Sets a group's offsets in queues of a topic, all in one write; durable when it returns.
 
         Effects  creates the group unless it exists
-        Errors   IllegalGroup, LimitReached, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull, NotReplicated, StoreFailed
         """
         await self._groups.ensure(group)
         if queue_offsets:
@@ -211,7 +211,7 @@ class ConsumerOffsets:
 
         end_of   (group, topic, queue id) -> highest offset of a group in a queue
         Effects  a group that had read messages lost in a crash does not skip new messages
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         clamped: list[Clamped] = []
         for name, queues in [*self._table.rows.items()]:
@@ -243,7 +243,7 @@ class ConsumerOffsets:
         """Copies a group's offsets in a topic to another group; durable when it returns.
 
         Effects  if the source has offsets in the topic, they replace all offsets of the target
-        Errors   IllegalGroup, LimitReached, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull, NotReplicated, StoreFailed
         Source   ConsumerOffsetManager.cloneOffset
         """
         await self._groups.ensure(target)
@@ -260,7 +260,7 @@ class ConsumerOffsets:
     async def remove_topic(self, topic: str) -> None:
         """Deletes all groups' offsets in a topic; durable when it returns.
 
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         Source   ConsumerOffsetManager.cleanOffsetByTopic
         """
         await self._remove(lambda name: _topic_of(name) == topic)
@@ -268,7 +268,7 @@ class ConsumerOffsets:
     async def remove_group(self, group: str) -> None:
         """Deletes a group's offsets; durable when it returns.
 
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         Source   ConsumerOffsetManager.removeOffset
         """
         await self._remove(lambda name: _group_of(name) == group)
@@ -307,7 +307,7 @@ class ConsumerOffsets:
     async def saved(self) -> None:
         """Waits until all offsets, also those set by `advance`, are durable.
 
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         await self._table.saved()
 

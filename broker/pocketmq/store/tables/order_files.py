@@ -56,7 +56,7 @@ class OrderFiles:
     def table(self) -> dict[str, Any]:
         """Returns the members of the table; {} if there is no file.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         return self._table.read(partial(decode_file, ORDER_INFO_FILE)) or {}
 

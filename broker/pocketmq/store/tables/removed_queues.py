@@ -35,7 +35,7 @@ class RemovedQueues:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._topics = self._file.read(decode_removed) or {}
         for topic, queues in self._topics.items():
@@ -52,7 +52,7 @@ class RemovedQueues:
     async def add(self, topic: str, next_offsets: dict[int, int]) -> None:
         """Adds the queues of a removed topic by queue id; durable when it returns.
 
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         for queue_id, value in next_offsets.items():
             assert value >= self.next_offsets.get((topic, queue_id), 0), "the next offset fell"

@@ -35,7 +35,7 @@ class RequestModes:
     def load(self) -> None:
         """Reads the table.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._table.load()
         self._count()
@@ -55,7 +55,7 @@ class RequestModes:
         """Sets the mode of a group for `topic` and in all its other rows; durable on return.
 
         share_count   popShareQueueNum, which is stored for RocketMQ
-        Errors        DiskFull, FsyncFailed
+        Errors        DiskFull, NotReplicated, StoreFailed
         """
         assert mode in (POP, PULL), "an unknown mode"
         found = {name: dict(table_of(row)) for name, row in self._table.rows.items()}

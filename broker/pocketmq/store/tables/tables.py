@@ -74,7 +74,7 @@ class Tables:
     def read(self) -> None:
         """Reads all tables except the removed queues.
 
-        Errors   TableUnreadable: neither a file nor its `.bak` can be read
+        Errors   TableUnreadable: neither a file nor its `.bak` can be parsed; ReadFailed
         """
         offsets = (
             self.offsets,
@@ -90,10 +90,10 @@ class Tables:
             table.load()
 
     def reload(self, name: str) -> None:
-        """Reads a file again that a follower has replaced, if reads of messages depend on it.
+        """Reads a file again that this follower has replaced, if reads of messages depend on it.
 
         A promotion reads the others: orders, delays, and the timer's progress.
-        Errors   TableUnreadable
+        Errors   TableUnreadable, ReadFailed
         """
         reloads = {
             TOPICS: self.topics.reload,
@@ -158,7 +158,7 @@ class Tables:
         """Sets a group's offset in a queue; durable when it returns.
 
         Effects  setting an offset back drops the FIFO order of the queue
-        Errors   IllegalGroup, LimitReached, DiskFull
+        Errors   IllegalGroup, LimitReached, DiskFull, NotReplicated, StoreFailed
         """
         before = self.offsets.find(group, topic, queue_id)
         await self.offsets.commit(group, topic, queue_id, queue_offset)

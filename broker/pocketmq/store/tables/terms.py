@@ -62,14 +62,14 @@ class TermTable:
     def load(self) -> None:
         """Reads the file; a missing one counts as empty.
 
-        Errors   TableUnreadable: neither the file nor its `.bak` can be read
+        Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         found = self._file.read(_decode)
         if found is not None:
             self.role, self.leader, self.history, self.fence = found
 
     def leader_or(self, setting: str) -> str:
-        """Returns the address of the leader, "" if the broker leads.
+        """Returns the address of the leader, or a text if it is unknown; "" if the broker leads.
 
         setting   the leader unless an operator chose a role, or the broker is fenced
         """

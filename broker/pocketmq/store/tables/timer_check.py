@@ -26,7 +26,7 @@ class TimerCheck:
     def load(self) -> None:
         """Reads the file; a missing or short file counts as zeros.
 
-        Errors   TableUnreadable
+        Errors   TableUnreadable, ReadFailed
         """
         self.progress = (self._file.read(decode_progress) or TimerProgress()).usable()
         self.progress.check()
@@ -34,7 +34,7 @@ class TimerCheck:
     async def put(self, progress: TimerProgress) -> None:
         """Writes a progress, which must cover only durable data; durable when it returns.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         progress.check()
         assert progress.shifts
@@ -48,7 +48,7 @@ class TimerCheck:
         queue_end   queue offset of the topic's next message
         log_end     physical offset after the last record
         Effects     new messages at these offsets are read, also after a crash
-        Errors      DiskFull, FsyncFailed
+        Errors      DiskFull, NotReplicated, StoreFailed
         """
         now = self.progress
         found = now._replace(

@@ -82,7 +82,7 @@ class TopicTable(NamedTable[TopicConfig]):
         """Creates a topic, unless it exists with these settings; durable when it returns.
 
         Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
-                 DiskFull
+                 DiskFull, NotReplicated, StoreFailed
         """
         check_topic(topic)
         _check_queue_count("queue count", queue_count)
@@ -111,7 +111,7 @@ class TopicTable(NamedTable[TopicConfig]):
         """Creates one of the broker's own topics unless it exists; durable when it returns.
 
         An existing topic keeps its queue count.
-        Errors   IllegalTopic, DiskFull
+        Errors   IllegalTopic, DiskFull, NotReplicated, StoreFailed
         Source   TopicConfigManager.createTopicInSendMessageBackMethod
         """
         check_topic(topic)
@@ -136,8 +136,9 @@ class TopicTable(NamedTable[TopicConfig]):
         """Changes the settings of a topic that are not None; durable when it returns.
 
         attributes   replaces all attributes of the topic
-        Errors   TopicNotFound, IllegalNumber, LimitReached, DiskFull
-        Source   TopicConfigManager.updateTopicConfig
+        Errors       TopicNotFound, IllegalNumber, LimitReached, DiskFull, NotReplicated,
+                     StoreFailed
+        Source       TopicConfigManager.updateTopicConfig
         """
         existing = self._configs.get(topic)
         if existing is None or topic not in self._table.rows:
@@ -184,7 +185,7 @@ class TopicTable(NamedTable[TopicConfig]):
     async def keep(self, topic: str) -> TopicConfig:
         """Persists an adopted topic; durable when it returns.
 
-        Errors   TopicNotFound, DiskFull
+        Errors   TopicNotFound, DiskFull, NotReplicated, StoreFailed
         """
         config = self.existing(topic)
         if not config.is_kept and not config.unsupported:

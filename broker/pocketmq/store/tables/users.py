@@ -29,7 +29,7 @@ class UserTable:
     def load(self) -> None:
         """Reads the table, if it exists.
 
-        Errors   TableUnreadable: the file cannot be read
+        Errors   TableUnreadable: the file cannot be parsed; ReadFailed
         """
         self.roster = self._file.read(decode_roster) or Roster()
 
@@ -41,7 +41,7 @@ class UserTable:
     async def save(self) -> None:
         """Waits until every change of the roster so far is durable.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         self._durable.touch()
         await self._durable.saved()

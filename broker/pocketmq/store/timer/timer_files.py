@@ -214,7 +214,7 @@ class TimerFiles:
     async def found(self) -> FoundTimer:
         """Opens the existing files, and returns where the timer continues.
 
-        Errors   DiskFull, ReadFailed
+        Errors   DiskFull, ReadFailed, Corruption, StoreFailed
         """
         wheel_path = self._directory / TIMER_WHEEL_FILE
         has_log = bool(self._disk.names(self._directory / TIMER_LOG_DIRECTORY))
@@ -420,7 +420,8 @@ class TimerFiles:
     async def write_down(self, progress: TimerProgress) -> None:
         """Saves the timer's progress, which must cover only durable data.
 
-        Errors   DiskFull, FsyncFailed
+        Effects  removes files of the timer log that end before all pending units
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         await self._check.put(progress)
         log = self.log
@@ -428,7 +429,7 @@ class TimerFiles:
             log.drop_before(min(self._lowest, progress.log_flushed))
 
     def close(self) -> None:
-        """Unmaps the files, and ends the thread."""
+        """Closes the files, and ends the thread."""
         if self._pool is not None:
             self._pool.shutdown()
         if self.wheel is not None:

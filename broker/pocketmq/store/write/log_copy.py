@@ -33,7 +33,7 @@ class LogCopy:
     """The copy of another broker's log.
 
     end            physical offset of the next byte to receive
-    whole_end      physical offset below which all records are in the log; it may be behind a BLANK
+    whole_end      physical offset below which all records are in the log; it may be after a BLANK
     last_record    physical offset of the last whole record
     """
 

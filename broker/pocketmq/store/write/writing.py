@@ -47,7 +47,8 @@ class Writing:
     """Accepts puts, unless the admission refuses them.
 
     dispatcher   receives the stored records
-    damage       damage for which the store refuses all puts; None if there is none
+    damage       error with which all puts are refused until the store closes: the store is damaged,
+                 or copies a leader's log; None: puts are accepted
     """
 
     __slots__ = (
@@ -115,7 +116,7 @@ class Writing:
                  followers in sync only when these have them, or after `ack_timeout_ms`
         Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, TransientPoolEmpty, DiskFull:
                  nothing was stored;
-                 FsyncFailed: the process ends, and the messages may be lost or not
+                 StoreFailed: the process ends, and the messages may be lost or not
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """
         records = self.writer.records_of(runs)
@@ -137,7 +138,7 @@ class Writing:
     async def room(self, runs: Sequence[Run]) -> bool:
         """Waits until runs can be put without waiting; returns whether it waited.
 
-        Errors   those of `put`, except FsyncFailed
+        Errors   those of `put`, except StoreBusy
         """
         return await self._room(self.writer.records_of(runs).size_sum)
 
@@ -206,7 +207,7 @@ class Writing:
         return self.gate.is_open and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:
-        """Refuses puts with an error; None accepts them again, unless the store is damaged."""
+        """Refuses puts with an error; None accepts them again, unless they are refused for good."""
         refusal = refusal or self._damage
         if (refusal is None) != (self.gate.refusal is None):
             event = "store.resumed" if refusal is None else "store.refused"
