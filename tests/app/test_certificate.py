@@ -14,7 +14,7 @@ from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.sections import Config
 from pocketmq.files.disk import Disk
-from pocketmq.model.errors import IllegalConfig
+from pocketmq.model.errors import DiskFull, IllegalConfig
 from pocketmq.rpc.own.tls import Tls
 from tests.running_broker import broker_with
 from tests.sim.clock import FakeClock
@@ -164,6 +164,36 @@ def test_without_openssl_the_broker_says_so_and_serves_without_tls(
         certificate.make_sure(shop.config("rpc.tls_only=true"))
 
 
+def test_a_reload_that_cannot_make_one_keeps_the_one_in_use(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = shop.config("rpc.tls_only=true")
+    tls = Tls()
+    certificate = Certificate(tls, shop.store, Disk(), shop.clock, ())
+    certificate.make_sure(config)
+    context = tls.context
+    assert context is not None
+    shop.cert.unlink()
+    monkeypatch.setenv("PATH", "/nowhere")
+    certificate.read_again(config)
+    assert [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR] == [
+        "tls.refused"
+    ]
+    assert tls.context is context
+
+
+def test_a_full_disk_only_prevents_tls(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    class FullDisk(Disk):
+        def make_directory(self, directory: Path) -> None:
+            raise DiskFull(path=str(directory))
+
+    certificate = Certificate(Tls(), shop.store, FullDisk(), shop.clock, ())
+    certificate.make_sure(shop.config())
+    assert [one.getMessage() for one in caplog.records] == ["tls.certificate_failed"]
+    with pytest.raises(DiskFull):
+        certificate.make_sure(shop.config("rpc.tls_only=true"))
+
+
 def test_openssl_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "openssl"
     program.write_text("#!/bin/sh\necho no entropy >&2\nexit 1\n")
@@ -172,5 +202,5 @@ def test_openssl_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(IllegalConfig, match="no entropy"):
         made(["localhost"])
     program.write_text("#!/bin/sh\necho hello\n")
-    with pytest.raises(IllegalConfig, match="something else"):
+    with pytest.raises(IllegalConfig, match="did not print a key"):
         made(["localhost"])

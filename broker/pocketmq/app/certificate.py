@@ -26,7 +26,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.files.enclosure import FILE_MODE, PRIVATE_MODE
 from pocketmq.files.table_file import DRAFT_SUFFIX
 from pocketmq.format.names import OWN_DIRECTORY
-from pocketmq.model.errors import IllegalConfig, StorageError
+from pocketmq.model.errors import DiskFull, IllegalConfig, StorageError
 from pocketmq.model.step import Clock
 from pocketmq.rpc.own.tls import Tls, tls_context
 
@@ -104,7 +104,9 @@ class Certificate:
         return self._cert
 
     def show_what_is_there(self, config: Config) -> None:
-        """Loads the configured or existing certificate; does not write, as the store is not locked.
+        """Loads the configured or existing certificate, and writes nothing.
+
+        At a start, the store is not locked yet.
 
         Errors   IllegalConfig: the configured certificate is invalid
         """
@@ -121,7 +123,7 @@ class Certificate:
 
         The store must be locked by this process.
 
-        Errors   IllegalConfig: it cannot be generated, and rpc.tls_only is set
+        Errors   only if rpc.tls_only is set: IllegalConfig, DiskFull, WriteFailed
         """
         rpc = config.rpc
         if not rpc.offers_tls or rpc.tls_cert or self._is_fit(config):
@@ -129,19 +131,21 @@ class Certificate:
         try:
             self._make(config)
             self._tls.take(str(self._cert), str(self._key))
-        except StorageError as error:
+        except (StorageError, DiskFull) as error:
             if rpc.tls_only:
                 raise
             logger.warning("tls.certificate_failed", extra={"reason": str(error)})
 
     def read_again(self, config: Config) -> None:
-        """Reloads the files for later handshakes; invalid files change nothing."""
+        """Reloads the files for later handshakes; replaces a generated certificate that is unfit.
+
+        After an error, the certificate in use stays.
+        """
         try:
             self.show_what_is_there(config)
-        except IllegalConfig as error:
-            logger.error("tls.refused", extra={"reason": str(error)})
-        else:
             self.make_sure(config)
+        except (StorageError, DiskFull) as error:
+            logger.error("tls.refused", extra={"reason": str(error)})
 
     def _is_fit(self, config: Config) -> bool:
         files = (self._cert, self._key)
@@ -155,7 +159,7 @@ class Certificate:
         return is_fresh and found.names >= told_names(config, self._hosts)
 
     def _make(self, config: Config) -> None:
-        """Replaces both files; if only one is replaced, the next start detects it.
+        """Replaces both files; if a crash leaves only one replaced, the next start detects it.
 
         Errors   IllegalConfig, DiskFull, WriteFailed
         """
@@ -230,7 +234,7 @@ def made(names: Iterable[str]) -> tuple[bytes, bytes]:
         raise _unmade(str(error)) from error
     found = {match[1].rpartition(b" ")[2]: match[0] for match in _PEM.finditer(done.stdout)}
     if found.keys() != {b"KEY", b"CERTIFICATE"}:
-        raise _unmade("openssl printed something else")
+        raise _unmade("openssl did not print a key and a certificate")
     return found[b"CERTIFICATE"], found[b"KEY"]
 
 
