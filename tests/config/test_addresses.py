@@ -66,6 +66,12 @@ def test_a_host_without_an_address_is_refused() -> None:
         advertised_address(BrokerSection(), "no.such.host.invalid:1")
 
 
+def test_an_advertised_address_that_cannot_be_used_is_named_by_its_own_setting() -> None:
+    broker = BrokerSection(advertised_host="fe80::1%no-such-interface")
+    with pytest.raises(IllegalConfig, match=r"broker\.advertised_host: fe80::1%no-such-interface"):
+        advertised_address(broker, "127.0.0.1:8081")
+
+
 def test_a_machine_without_a_network_is_on_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: socket.socket, place: object) -> None:
         raise OSError

@@ -284,7 +284,7 @@ def test_an_unknown_key_names_the_nearest_one_whatever_the_case() -> None:
         ("retention.age_ms=3Days", "d; did you mean 3d?"),
         ("retention.age_ms=90min", "d; did you mean 90m?"),
         ("retention.age_ms=2MS", "d; did you mean 2ms?"),
-        ("rpc.listen=:8081", "is not HOST:PORT, as 127.0.0.1:8081 or 0.0.0.0:8081"),
+        ("rpc.listen=:8081", "is not HOST:PORT, such as 127.0.0.1:8081 or 0.0.0.0:8081"),
         ("diskSpaceWarningLevelRatio=most", "diskSpaceWarningLevelRatio (--set): 'most' is not"),
         ("store.flush", "--set store.flush=VALUE"),
     ],
@@ -327,7 +327,7 @@ def test_rocketmqs_share_above_the_one_at_which_files_go_is_lowered_and_our_own_
     config = load(assignments=["diskMaxUsedSpaceRatio=88"], preset="server")
     assert config.retention.disk_expire_percent == 85
     (warning,) = config.warnings
-    assert "retention.disk_expire_percent is lowered from 88" in warning
+    assert "retention.disk_expire_percent is lowered from 88 to the value of" in warning
     assert "retention.disk_force_percent = 85" in warning
     text = refusal("retention.disk_expire_percent=88", POCKETMQ_PRESET="server")
     assert "retention.disk_expire_percent = 88 (--set)" in text

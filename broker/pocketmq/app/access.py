@@ -71,7 +71,7 @@ class AccessControl:
         if self.is_checked:
             logger.info("access.checked", extra={"users": count})
             if self._in_clear:
-                what = "without TLS signatures can be read on their way: set rpc.tls_only"
+                what = "the network can read signatures of calls without TLS: set rpc.tls_only"
                 logger.warning("access.in_clear", extra={"ports": self._in_clear, "what": what})
         elif self._is_local:
             logger.info("access.local", extra={"users": count})

@@ -32,11 +32,12 @@ def is_loopback(bound: str) -> bool:
 
 @contextmanager
 def held_port(listen: str) -> Iterator[str]:
-    """Yields an address with a reserved port: the given port, or a free port if 0 is given.
+    """Yields an address with the given port, or for port 0 with a free port, which is reserved.
 
     The caller may listen on the port within the block: sockets with SO_REUSEADDR can share a
     port as long as only one of them listens.
-    Errors   AddressUnavailable: the host has no address of this machine
+
+    Errors   AddressUnavailable: port 0 was given for a host that is not this machine
     """
     host, port = split_address(listen)
     if port:
@@ -56,16 +57,20 @@ def held_port(listen: str) -> Iterator[str]:
 def advertised_address(broker: BrokerSection, bound: str) -> tuple[Address, int]:
     """Returns the (address, port) that clients get and that messages contain.
 
-    Returns  the configured address and port; for each that is not set, the bound one. If the bound
-             address is 0.0.0.0 or ::, this machine's address
-    Errors   IllegalConfig: the host has no address
+    These are broker.advertised_host and broker.advertised_port. A setting that is empty or 0 is
+    replaced by its part of the bound address, and 0.0.0.0 or :: by this machine's address.
+
+    Errors   IllegalConfig: the host cannot be resolved
     """
-    host, port = split_address(bound)
+    bound_host, port = split_address(bound)
+    host, key = bound_host, "rpc.listen"
+    if broker.advertised_host:
+        host, key = broker.advertised_host, "broker.advertised_host"
     try:
-        place = socket.getaddrinfo(broker.advertised_host or host, None)[0][4][0]
+        place = socket.getaddrinfo(host, None)[0][4][0]
     except OSError as error:
-        why = f"{host} has no address: {error.strerror}"
-        raise IllegalConfig(field="rpc.listen", why=why) from error
+        why = f"{host} cannot be resolved: {error.strerror}"
+        raise IllegalConfig(field=key, why=why) from error
     address = bare_address(str(place))
     if address.is_unspecified:
         address = own_address()

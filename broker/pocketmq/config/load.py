@@ -5,8 +5,8 @@
 
 POCKETMQ_DEFAULTS names a TOML file, which all later sources override; the image has one. FILE is
 TOML, or RocketMQ's broker.conf. All sources are read completely, so that a check can show all
-problems at once. Unknown keys, invalid values and contradictory settings are errors. Each error
-contains the key and its origin; for a file, the origin includes the line.
+problems at once. Unknown keys, invalid values and contradictory settings are errors. The error of a
+setting contains its key and origin, for a setting in a file also the line.
 POCKETMQ__SECTION__KEY_FILE is the path of a file that contains the value, for example a mounted
 secret.
 """
@@ -128,7 +128,10 @@ class Layers:
             self.problems.append(IllegalConfig(field=f"{PRESET} ({origin})", why=why))
 
     def config(self) -> Config:
-        """Returns the settings; for an illegal value, that of an earlier source or the default."""
+        """Returns the settings.
+
+        An illegal value is ignored: the setting has the value of an earlier source or the default.
+        """
         assert self.values.keys() | self.translated <= self.origins.keys()
         values = {**PRESETS[self.preset], **self.values}
         sections = {name: kind(**_section_values(values, name)) for name, kind in SECTIONS.items()}
@@ -190,7 +193,10 @@ def examine(
     preset: str | None = None,
     force: bool = False,
 ) -> Loaded:
-    """Returns the configuration like `load`, with all problems; valid only without problems."""
+    """Returns all problems of the sources, and the configuration, usable only without problems.
+
+    The parameters are those of `load`.
+    """
     layers = Layers()
     environment = environment or {}
     if environment.get(DEFAULTS_VARIABLE):
@@ -216,7 +222,10 @@ def _assign(layers: Layers, assignment: str) -> None:
 
 
 def checked(layers: Layers, *, force: bool = False) -> Loaded:
-    """Returns the settings of complete layers, after checks of their relations."""
+    """Checks the relations between the settings of all sources, and returns the configuration.
+
+    layers   values of all sources; no source may be read later
+    """
     _lower_expire_percent(layers)
     config = layers.config()
     problems = [*layers.problems, *broken(config), *([] if force else too_low(config))]
@@ -235,7 +244,7 @@ def _lower_expire_percent(layers: Layers) -> None:
     assert isinstance(force, int)
     if EXPIRE in layers.translated and expire > force:
         layers.values[EXPIRE] = force
-        note = f"{EXPIRE} is lowered from {expire} to {FORCE} = {force}, which forces removal"
+        note = f"{EXPIRE} is lowered from {expire} to the value of {FORCE} = {force}"
         layers.warnings.append(note)
 
 

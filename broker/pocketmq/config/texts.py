@@ -37,7 +37,7 @@ def address_from_text(text: str) -> str:
         host = "127.0.0.1"
     number = number_of(port, PORT_MAX)
     if not host or number < 0:
-        raise ValueError(f"{text!r} is not HOST:PORT, as 127.0.0.1:8081 or 0.0.0.0:8081")
+        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:8081 or 0.0.0.0:8081")
     return f"{host}:{number}"
 
 
