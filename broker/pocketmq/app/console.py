@@ -34,7 +34,8 @@ TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
 """Environment variable with the secret of the tunnel."""
 ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 ARENAS: Final = "MALLOC_ARENA_MAX"
-"""A heap for each thread would be memory that the others cannot use."""
+"""Environment variable that limits the number of malloc's heaps. With a heap for each thread, free
+memory of one thread would not serve the others."""
 BACKLOG: Final = 64
 ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 

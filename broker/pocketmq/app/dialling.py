@@ -17,7 +17,7 @@ from pocketmq.rpc.replication.following import READ_SIZE, Dial, Streams
 from pocketmq.services.replication.handshake import token_of
 
 ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
-"""Environment variable with the file of root certificates, as of gRPC's clients."""
+"""Environment variable with the path of root certificates; gRPC's clients use the same variable."""
 
 
 def dial_of(leader: str, config: Config, clock: Clock) -> Dial:

@@ -34,10 +34,10 @@ def following_of(
     cut: Callable[[int], None],
     reload_users: Callable[[], None],
 ) -> FollowerLink:
-    """Returns the follower's side of an open store.
+    """Returns the connection through which an open store copies its leader.
 
     clock          real time, for signatures
-    cut            called with the physical offset at which the log must be cut
+    cut            called with the physical offset at which the log must be cut, if it has diverged
     reload_users   applies the users of the leader
     Errors   IllegalConfig: the secret cannot be read
     """

@@ -52,14 +52,15 @@ from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
 from pocketmq.store.tables.terms import TermTable
 
 DRAIN, SWITCH = "drain", "switch"
-"""Reasons for which the broker itself ends its services: an operator's request, another role."""
+"""Reasons for which the broker ends its services without a signal: an operator's call, or a change
+of its role in replication."""
 
 
 class Replicated(NamedTuple):
     """The state of replication that a store's services need.
 
     following       the connection to the broker's leader; None: this broker leads
-    aside           what was set aside of the log
+    aside           records that were set aside because the log had diverged
     """
 
     terms: TermTable
@@ -67,7 +68,7 @@ class Replicated(NamedTuple):
     aside: Aside = NOTHING_ASIDE
 
     def roles(self, store: MessageStore, leader: Leader, switch: Callable[[], None]) -> Roles:
-        """Returns the broker's role, which `switch` changes by a restart of its services."""
+        """Returns the broker's role; `switch` restarts the services after a change of the role."""
         link = link_of(self.following)
         return Roles(store, self.terms, leader, switch, link, self.aside)
 
@@ -90,7 +91,7 @@ class Parts(NamedTuple):
 
     @property
     def steps(self) -> list[Step]:
-        """The services' steps, to run while the store is open; a follower's put no records."""
+        """Steps of the services, to run while the store is open; a follower's put no records."""
         if self.following is not None:
             follower = [self.retention.step, self.backing.sessions.step, self.backing.rates.step]
             return [*follower, self.following.step]
@@ -111,7 +112,7 @@ class Parts(NamedTuple):
             return
         await self.backing.consume.recover()
         await self.backing.transactions.recover()
-        self.leader.tables.begin()  # Before, no follower could be waited for.
+        self.leader.tables.begin()  # Only now: recovery must not wait for followers.
 
     def drain(self) -> None:
         """Ends all waiting calls."""
@@ -164,7 +165,7 @@ def parts_of(
 ) -> Parts:
     """Returns the services that run on an open store.
 
-    stop     requests the broker's stop, or its restart in another role, for a reason
+    stop     called with DRAIN to stop the broker, or with SWITCH to restart its services
     """
     config = live.config
     address, port = advertised_address(config.broker, ports.grpc)
@@ -216,7 +217,7 @@ def parts_of(
 
 
 def link_of(following: FollowerLink | None) -> Link | None:
-    """Returns what a change of the role needs of the connection to the leader."""
+    """Returns the functions of the connection to the leader that a change of the role calls."""
     if following is None:
         return None
     return Link(following.state, following.finish, following.end, following.start, following.cut)
@@ -285,7 +286,7 @@ def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:
 
 
 def replicated_floors(leader: Leader, replicated: Replicated) -> list[Callable[[], int]]:
-    """Returns functions that return physical offsets from which on the log is kept for others."""
+    """Returns functions that return offsets from which on other brokers still need the log."""
     following = replicated.following
     return [leader.floor] if following is None else [leader.floor, following.floor]
 

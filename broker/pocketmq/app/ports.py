@@ -47,7 +47,8 @@ class BoundAddress(NamedTuple):
 class Ports(NamedTuple):
     """All ports of a broker.
 
-    grpc     "host:port" as configured, or the address of a passed socket
+    grpc     "host:port" as configured, with the bound port instead of 0; or the address of a passed
+             socket
     bound    every listening address
     http     the separate HTTP port of pages; None if `grpc` serves the pages
     slaves   the port of slave brokers, not open yet

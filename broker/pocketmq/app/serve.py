@@ -5,7 +5,7 @@
 
 The first SIGTERM or SIGINT drains and ends with exit code 0. A second one ends the process at once,
 like a crash, which the store survives. SIGHUP reloads the settings, or drains if they cannot be
-reloaded. A closing terminal may send SIGHUP more than once.
+reloaded. During a drain SIGHUP has no effect, as a closing terminal may send several.
 Source: BrokerStartup, BrokerController.
 """
 
@@ -200,7 +200,7 @@ async def serve(
 
 
 def _tell_nobody(addresses: Mapping[str, object]) -> None:
-    """The addresses stay as they were announced."""
+    """Announces nothing: after a restart of the services the addresses are the same."""
 
 
 def _pass_on(switch: asyncio.Future[str], stop: asyncio.Future[str]) -> None:

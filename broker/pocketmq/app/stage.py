@@ -45,10 +45,10 @@ async def _nothing(opened: Opened) -> None:
 
 @dataclass
 class Handover:
-    """Kept by a restart of the services for another role.
+    """State that survives a restart of the services, by which a broker takes another role.
 
     listening    the listening socket, so that clients are not refused meanwhile
-    pages        address of the port of pages, "" if the gRPC port serves them
+    pages        address of the HTTP port for metrics and console, "" if the gRPC port serves them
     cut_at       physical offset at which the log must be cut before it is opened; -1: nowhere
     """
 
@@ -57,12 +57,12 @@ class Handover:
     cut_at: int = -1
 
     def keep(self, listening: socket.socket, pages: str) -> None:
-        """Keeps a copy of the listening socket, and the address of pages."""
+        """Keeps a copy of the listening socket, and the address of the HTTP port."""
         assert listening.fileno() >= 0, "the socket is closed"
         self.listening, self.pages = listening.dup(), pages
 
     def taken(self) -> socket.socket | None:
-        """Returns the kept socket, which is no longer kept."""
+        """Returns the kept socket, or None, and keeps it no longer; the caller has to close it."""
         listening, self.listening = self.listening, None
         return listening
 
@@ -98,7 +98,7 @@ class Stage:
 def with_topics(topics: Iterable[tuple[str, str]]) -> Prepare:
     """Returns a preparation that creates topics by (name, type); type "" allows any type.
 
-    Errors   of the preparation: IllegalTopic, SystemTopic, TopicExists, DiskFull
+    Errors   of the preparation: those of `create_topic`
     """
     wanted = list(topics)
 

@@ -109,7 +109,10 @@ class OtlpExports:
 
     @asynccontextmanager
     async def running(self, find_families: FindFamilies) -> AsyncIterator[None]:
-        """Exports until the end of the block; then exports remaining spans, and metrics again."""
+        """Exports until the end of the block; then exports remaining spans, and metrics again.
+
+        If the last export failed, there are no exports after the block.
+        """
         exporter = self._exporter
         if exporter is None:
             yield

@@ -63,7 +63,7 @@ class Imported(NamedTuple):
 
 
 def import_file(path: Path, *, strict: bool = False) -> Imported:
-    """Imports a broker.conf or rmq-proxy.json; the result is valid only without problems.
+    """Imports a broker.conf or rmq-proxy.json; a result with problems must not be used.
 
     strict   unknown names in broker.conf are problems; those in rmq-proxy.json never are
     Errors   IllegalConfig: the file cannot be read, or rmq-proxy.json is not a JSON object

@@ -76,7 +76,8 @@ class Knob:
     def value_of(self, given: object, *, is_rocketmq: bool = False) -> Value:
         """Parses a text or a TOML value.
 
-        is_rocketmq   the setting was given by RocketMQ's name: a duration is a number of ms
+        is_rocketmq   whether the setting has RocketMQ's name, so that a bare number is a duration
+                      in ms
         Errors   IllegalConfig
         """
         try:

@@ -130,7 +130,9 @@ class LiveConfig:
         )  # fmt: skip
 
     def override(self, text: str) -> None:
-        """Changes live settings over the network until the broker ends; all or nothing.
+        """Applies changes of live settings that an operator sent over the network; all or nothing.
+
+        The changes last until the broker ends.
 
         text     lines of a properties file
         Errors   those of `remote_changes`; IllegalConfig: the changes contradict other settings

@@ -49,7 +49,7 @@ def official_start(
 ) -> OfficialStart:
     """Returns the settings of a start with these files, each of which may be missing.
 
-    Errors   IllegalConfig: rmq-proxy.json cannot be read
+    Errors   IllegalConfig: rmq-proxy.json, or the value of initAuthenticationUser, cannot be parsed
     """
     user_home = _user_home(environment)
     home = _rocketmq_home(environment, user_home)

@@ -15,7 +15,7 @@ from pocketmq.model.errors import IllegalConfig
 from pocketmq.store.settings import FLUSH_ASYNC, FLUSH_SYNC
 
 RECORD_OVERHEAD_BYTES: Final = 64 * KIB
-"""Upper limit of bytes of a record in addition to its body (store-format.md 2.4)."""
+"""Upper limit of bytes of a record in addition to its body."""
 
 POOL_SIZE_USUAL: Final = 1 * GIB
 """Locked memory above which a warning is given."""

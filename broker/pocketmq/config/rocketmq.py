@@ -2,7 +2,8 @@
 
 config/sections.py contains RocketMQ's name of each setting. This module lists other names of
 MessageStoreConfig and BrokerConfig that operators are known to set, each with the reason why it is
-ignored. An ignored name causes a warning; an unknown name is an error.
+ignored. An ignored name causes a warning. An unknown name is an error in --set, and a warning in a
+broker.conf.
 """
 
 import re
@@ -205,9 +206,10 @@ _PLACES: Final = frozenset({"storePathRootDir", "listenPort", "brokerIP1"})
 
 
 def rocketmq_rows(value_of: Callable[[str], Value]) -> Iterator[tuple[str, str]]:
-    """Yields RocketMQ's name and text of every setting that has one, as its tools expect them.
+    """Yields (RocketMQ's name, value as text) of every setting that has such a name.
 
-    A time that is no whole number of RocketMQ's unit is rounded up.
+    The values have the form that RocketMQ's tools expect; a time that is no whole number of
+    RocketMQ's unit is rounded up. Paths and addresses are left out.
 
     value_of   setting's key -> value
     """

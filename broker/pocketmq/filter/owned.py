@@ -11,12 +11,14 @@ from pocketmq.model.system_topics import is_of_group
 from pocketmq.model.topic import retry_topic
 
 DECODED_NS: Final = 50
-"""Cost of decoding one byte of properties."""
+"""Cost of decoding one byte of properties, in ns."""
 
 
 @final
 class Owned:
-    """A filter that skips messages of other groups, which only a record's properties show.
+    """A filter that skips the messages of other groups in a shared retry topic.
+
+    Only the properties of a record show to which group it belongs.
 
     wanted     filter for the group's own messages
     is_owned   decides by a record's properties whether it belongs to the group
@@ -37,7 +39,7 @@ class Owned:
         return True
 
     def cost_ns(self, record: bytes, /) -> int:
-        """Returns the estimated cost of `matches`, which decodes all properties."""
+        """Returns the estimated cost of `matches` in ns; `matches` decodes all properties."""
         return DECODED_NS * properties_size(record) + self._wanted.cost_ns(record)
 
     def matches(self, record: bytes, /) -> bool:

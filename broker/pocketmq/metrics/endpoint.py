@@ -34,7 +34,8 @@ class ProbeAnswers:
     """State of the broker for probes.
 
     read_progress   returns the progress of recovery, 0 to 1
-    read_held       returns a text about the message that keeps expired files; "": there is none
+    read_held       returns a text about the message because of which retention keeps expired files;
+                    "": no file is kept
     """
 
     __slots__ = ("_read_held", "_read_progress", "_read_state")

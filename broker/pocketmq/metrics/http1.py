@@ -22,12 +22,13 @@ from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
 CONNECTIONS_MAX: Final = 256
 """Upper limit of connections; a further connection replaces the connection idle for longest."""
 IDLE_S: Final = 60.0
-"""Upper limit of the time from a response to the end of the next request."""
+"""Upper limit of the time from the connection's start, or from a response, to the end of the next
+request."""
 HEAD_SIZE_MAX: Final = 16_384
 SMALL_SIZE: Final = 65_536
 UNREAD_MAX: Final = 64 * 1024 * 1024
-"""Upper limit of bytes that all clients have not read, for responses above SMALL_SIZE; a page of
-50,000 series has 8 MiB."""
+"""Upper limit of bytes that wait for all clients together; a response above SMALL_SIZE that exceeds
+it is refused. A page of 50,000 series has 8 MiB."""
 TEXT: Final = "text/plain; charset=utf-8"
 TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
 """Challenge on a connection without TLS: a secret could be read on its way."""
@@ -48,9 +49,10 @@ private) -> whether the page may be read."""
 
 
 class Site:
-    """The pages and all connections; `admits` authorizes each request.
+    """The pages and all connections.
 
-    console   process with further pages; None: there are none
+    admits    decides whether a client may read a page
+    console   process that serves further pages; None: there are none
     """
 
     __slots__ = ("_strangers", "admits", "connections", "console", "pages")

@@ -29,6 +29,7 @@ LABELS: Final = ("consumer_group", "topic", "is_retry", "is_system")
 OFFSET_LABELS: Final = ("consumer_group", "topic", "queue_id")
 
 Position = tuple[str, str, Mapping[int, int]]
+"""(group, topic, queue id -> committed queue offset)."""
 
 
 class Queues(NamedTuple):
@@ -41,6 +42,8 @@ class Queues(NamedTuple):
 class Lag:
     """Lag of each group in each topic in which the group has offsets, leases or clients.
 
+    read_positions   returns the committed offsets of all groups
+    now_ms           returns the wall time
     queue_range      returns the (min, max) queue offset of a topic's queue
     store_time_at    returns the store time in ms of the message at (topic, queue id, queue offset);
                      None: there is no message; errors: StorageError, DiskSlow

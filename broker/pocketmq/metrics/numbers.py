@@ -114,7 +114,7 @@ def known_queues(tables: Tables, group: str, topic: str) -> Queues:
 
 
 def retries_of_groups(tables: Tables) -> list[tuple[str, str]]:
-    """Returns (group, retry topic) of the topics in which groups have offsets."""
+    """Returns (group, retry topic) for each topic in which a group has offsets."""
     return [
         (group, name)
         for group, topic, _ in tables.offsets.positions()
@@ -255,7 +255,7 @@ def queue_gauges(store: MessageStore) -> list[Gauge]:
 
 
 class LoopLag:
-    """Measures the delay of the event loop after a timer; every call has this delay."""
+    """Measures how late the event loop runs a timer; each call of a client waits about as long."""
 
     __slots__ = ("_timer", "seconds")
 

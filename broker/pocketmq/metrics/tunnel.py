@@ -3,8 +3,8 @@
     client ──► HttpConnection ──► Tunnel ──► unix socket of the other process
            ◄──────────────────────       ◄──
 
-The request that led here is passed on with one more header field, which states how the client
-reached the broker. Its first word is a secret that only the other process knows, so that clients
+The client's first request is passed on with one more header field, which states how the client
+reached the broker. Its first word is a secret of the broker and the other process, so that clients
 cannot send such a field themselves. The other process ends each connection after its answer.
 """
 
@@ -69,22 +69,22 @@ class Tunnel(asyncio.Protocol):
         self._client.write(data)
 
     def pause_writing(self) -> None:
-        """Stops the client, which sends faster than the other process reads."""
+        """Stops reading from the client, which sends faster than the other process reads."""
         if not self._client.is_closing():
             self._client.pause_reading()
 
     def resume_writing(self) -> None:
-        """Lets the client send again."""
+        """Reads from the client again."""
         if not self._client.is_closing():
             self._client.resume_reading()
 
     def pause(self) -> None:
-        """Stops the other process, as the client does not read."""
+        """Stops reading from the other process, as the client does not read its answer."""
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Lets the other process send again."""
+        """Reads from the other process again."""
         if self._transport is not None:
             self._transport.resume_reading()
 

@@ -23,7 +23,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)
 
 
 class Action(Enum):
-    """An action on a resource; ALL means every action, and is used only in rules."""
+    """An action on a resource; ALL means every action, and no call requires it."""
 
     ALL = "all"
     PUB = "pub"
@@ -38,7 +38,7 @@ class Action(Enum):
 
 
 class ResourceKind(Enum):
-    """The kind of a resource; EVERYTHING is used only in rules."""
+    """The kind of a resource; EVERYTHING means all kinds, and no call requires it."""
 
     EVERYTHING = "*"
     CLUSTER = "cluster"
@@ -81,7 +81,10 @@ class User(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """A rule that allows or denies a user actions on a resource; `sources` empty: everywhere."""
+    """A rule that allows or denies a user actions on a resource.
+
+    sources   networks from which the rule applies, such as "10.0.0.0/8"; empty: from everywhere
+    """
 
     user: str
     actions: frozenset[Action]
@@ -96,7 +99,11 @@ class Grant(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A permission that a call requires: for one of the actions, on a resource; name *: on all."""
+    """A permission that a call requires.
+
+    actions   one of them must be allowed
+    name      name of a topic, group or cluster; "*": all of the kind
+    """
 
     actions: tuple[Action, ...]
     kind: ResourceKind

@@ -138,8 +138,8 @@ class GroupSettings(NamedTuple):
     """Settings of a group; None: the setting stays, or for a new group, RocketMQ's default.
 
     max_attempts   upper limit of deliveries, including the first
-    begin          where the group begins in a queue in which it has no offset: min, max, or a time
-                   (RFC 3339); it determines begins_at_min, RocketMQ's setting
+    begin          where the group begins in a queue in which it has no offset, as text
+                   (model/begin.py); it determines begins_at_min, which is RocketMQ's setting
     """
 
     enabled: bool | None = None
@@ -236,7 +236,8 @@ class Member(NamedTuple):
     address            in gRPC's notation, "ipv4:127.0.0.1:4711"
     mode               "receive", "pull" or "push"
     since_ms, seen_ms  times of the client's first and last call
-    language, version  as the client reports them; "other", "v1": a client of v1
+    language, version  as the client reports them; a client of PocketMQ's own API has the language
+                       "other" and the version "v1"
     """
 
     group: str
@@ -311,7 +312,12 @@ class Redriven(NamedTuple):
 
 
 class RedriveResult(NamedTuple):
-    """Result of one redrive; `until` has the ends of the dead letters to send, by queue id."""
+    """Result of one redrive.
+
+    waiting_count   dead letters that remain
+    until           queue id -> end of the queue when the redrive began; a later call can send the
+                    dead letters below these ends
+    """
 
     messages: list[Redriven]
     waiting_count: int
@@ -358,7 +364,10 @@ class MapPart(NamedTuple):
 
 
 class MapTopic(NamedTuple):
-    """A topic and the estimated bytes of its records; "": topics that the caller may not see."""
+    """A topic and the estimated bytes of its records.
+
+    name   "": all topics that the caller may not see, as one item
+    """
 
     name: str
     size_bytes: int

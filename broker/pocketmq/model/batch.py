@@ -20,7 +20,7 @@ class Destination(NamedTuple):
     """Queue of a run, and the fields that all its messages share.
 
     store_host       packed address and port of this broker: 8 bytes (IPv4) or 20 (IPv6)
-    system_flag      bits of model/message.py, without those for the widths of hosts
+    system_flag      FLAG_ and TRANSACTION_ bits of model/message.py, without those for IPv6 hosts
     prepared_offset  physical offset of the half message that a commit or rollback ends, else 0
     """
 

@@ -17,8 +17,8 @@ from pocketmq.model.message import OFFSET_MAX
 BEGIN_UNSET: Final = -1
 """The client states no begin: the group's setting applies."""
 BEGIN_UNLESS_RECENT: Final = -2
-"""The queue's max offset; 0 if its first message is recent, as a group may be as new as its topic.
-Clients state it, not groups' settings."""
+"""The queue's max offset, or 0 if message 0 is recent: then group and topic may both be new. Only
+clients state this begin; a group's settings cannot."""
 BEGIN_MIN: Final = 0
 BEGIN_MAX: Final = OFFSET_MAX
 MIN: Final = "min"
@@ -53,7 +53,7 @@ def begin_text(begin_ms: int) -> str:
 
 
 def is_timed(begin_ms: int) -> bool:
-    """Returns whether a begin is a time: not BEGIN_MIN, BEGIN_MAX or BEGIN_UNSET."""
+    """Returns whether a begin is a time, not one of the BEGIN constants."""
     return BEGIN_MIN < begin_ms < BEGIN_MAX
 
 

@@ -27,8 +27,8 @@ class Held(NamedTuple):
     """Counts of a group's leased messages in one queue.
 
     behind   leased messages below the group's committed offset
-    ahead    leased messages at or above the committed offset: the group consumes in FIFO order, or
-             the offset was set back
+    ahead    leased messages at or above the committed offset; there are some if the group consumes
+             in FIFO order, or if its offset was set back
     first    approximate queue offset of the first leased message
     since_ms wall time at which that message was first delivered; 0: unknown
     """
@@ -98,8 +98,9 @@ class ReceiveRequest(NamedTuple):
     auto_renew     whether leases are renewed while the client is alive
     broadcast      broadcasting consumption: every client gets all messages, without leases
     joined         whether an element of the result may be several records, one after another
-    room           called with the wanted bytes before the read, it returns how many may be read;
-                   called again with the bytes that were read; `int`, the default, sets no limit
+    room           reserves memory for the result. Before the read it is called with the wanted
+                   bytes, and returns how many may be read. After the read it is called with the
+                   bytes that were read. The default, `int`, sets no limit
     user           the user to whom the work of expensive filters is charged
     begin_ms       where the group begins in queues in which it has no offset (model/begin.py)
     in_order       whether to deliver in FIFO order even if neither group nor topic is FIFO
@@ -132,7 +133,10 @@ class ReceiveRequest(NamedTuple):
         return is_timed(self.begin_ms)
 
     def begun_by(self, group: GroupConfig) -> "ReceiveRequest":
-        """Returns the request; if it states no begin, with the group's begin if that is a time."""
+        """Returns the request, completed by the group's begin.
+
+        The group's begin is used if it is a time and the request states no begin.
+        """
         if self.begin_ms == BEGIN_UNSET and is_timed(group.begin_ms):
             return self._replace(begin_ms=group.begin_ms)
         return self

@@ -76,7 +76,7 @@ class DueTime:
         return jump_ms
 
     def upto_ms(self, now: Now, place: int) -> int:
-        """Returns the present time by the clock of a message: the message is due up to this time.
+        """Returns the present time by the clock of a message, which is due from its due time on.
 
         Requires an earlier call of `look`
         Cost     below 1 µs

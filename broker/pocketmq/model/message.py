@@ -35,8 +35,8 @@ TIMER_ENQUEUED: Final = "TIMER_ENQUEUE_MS"
 TIMER_DEQUEUED: Final = "TIMER_DEQUEUE_MS"
 TIMER_ROLLS: Final = "TIMER_ROLL_TIMES"
 TIMER_OUT_NOW: Final = "PMQ_TIMER_OUT_MS"
-"""PocketMQ's property: TIMER_OUT converted to the wall clock of the latest enqueue. Only messages
-whose latest enqueue was after a change of the clock have it.
+"""PocketMQ's property: TIMER_OUT converted to the present wall clock. A message has it only if the
+wall clock was changed before the timer last stored the message in its topic.
 """
 TIMER_DELETE: Final = "TIMER_DEL_UNIQKEY"
 RECALL_TAG: Final = "_RECALL_TAG_"

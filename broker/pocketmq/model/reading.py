@@ -1,4 +1,4 @@
-"""Results of reading a store.
+"""Requests and results of reading a store.
 
 A message that is not found is a result here, not an error (`model/errors`).
 """
@@ -64,7 +64,7 @@ class PullStatus(Enum):
 PULL_COUNT_MAX: Final = 1_024
 """Upper limit of messages of a pull."""
 QUEUE_CUT: Final = (PullStatus.OFFSET_OVERFLOW_BADLY, PullStatus.NO_SUCH_QUEUE)
-"""Statuses of a pull at an offset that the queue had before: it is shorter now, or missing."""
+"""Statuses of a pull at an offset that existed before: the queue is now shorter, or missing."""
 
 
 class PullResult(NamedTuple):

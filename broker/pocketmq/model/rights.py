@@ -1,5 +1,6 @@
 """Decides whether a user may perform an action, and names the rule that decides.
 
+    a disabled user                        everything is denied
     an admin                               everything is allowed
     the broker's own topics and groups     only for admins
     a rule denies the action               denied
@@ -43,7 +44,7 @@ class Verdict(NamedTuple):
 class Rights:
     """The rights of one user at one time.
 
-    generation   changes when the user gets a new secret, is disabled, or is created again
+    generation   changes when the user gets a new secret, is enabled again, or is created again
     """
 
     __slots__ = ("_grants", "_is_local", "_known", "generation", "published", "user")
@@ -56,10 +57,10 @@ class Rights:
         self._is_local = any(grant.sources for grant in self._grants)
         self._known: dict[Need, bool] = {}
         self.published: set[tuple[ResourceKind, str]] = set()
-        """Cache of topics and producer groups that the user may publish with, from any address."""
+        """Cache of topics and groups for which the user has the permission PUB from any address."""
 
     def may(self, need: Need, address: bytes) -> bool:
-        """Returns whether a permission is granted; takes 0.2 µs if the result is cached.
+        """Returns whether an enabled user has a permission; takes 0.2 µs if the result is cached.
 
         address   packed address of the client, 4 or 16 bytes
         """
@@ -75,7 +76,7 @@ class Rights:
         return known
 
     def allow(self, kind: ResourceKind, name: str) -> None:
-        """Caches that the user may publish, unless rules depend on the address."""
+        """Caches that the user has the permission PUB, unless rules depend on the address."""
         if not self._is_local and len(self.published) < KNOWN_MAX:
             self.published.add((kind, name))
 

@@ -79,7 +79,7 @@ class Roster:
         return [grant for grant in self.grants if grant.user == access_key]
 
     def grant(self, grant: Grant) -> Grant:
-        """Adds a rule, or merges its actions into an equal rule; returns the resulting rule.
+        """Adds a rule, merged with an existing one that differs only in the actions; returns it.
 
         Errors   UserNotFound
         """
@@ -97,10 +97,12 @@ class Roster:
     def revoke(
         self, user: str, actions: frozenset[Action], resource: Resource, *, is_allowed: bool = True
     ) -> list[Grant]:
-        """Removes actions from a user's rules on a resource, for all networks.
+        """Removes actions from a user's rules on a resource, whatever their networks.
+
+        is_allowed   whether to change the rules that allow, or those that deny
 
         Returns  the user's remaining rules on the resource
-        Errors   UserNotFound; GrantNotFound: no rule on the resource has one of the actions
+        Errors   UserNotFound; GrantNotFound: no such rule has one of the actions
         """
         self.existing(user)
         left, is_changed = [], False

@@ -58,7 +58,7 @@ class Span(NamedTuple):
 def context_of(properties: Mapping[str, str]) -> TraceContext | None:
     """Returns the trace context of a message; None if the message has no valid trace context.
 
-    The user property `traceparent` precedes the trace context of RocketMQ 5's protocol.
+    The user property `traceparent` has priority over the trace context of RocketMQ 5's protocol.
     Source   W3C Trace Context, section 3.2
     """
     for name in (TRACEPARENT, TRACE_CONTEXT):
@@ -89,7 +89,7 @@ def _digest(*parts: object) -> str:
 def record_span(
     context: TraceContext, step: TraceStep, message: StoredMessage, *, topic: str, group: str = ""
 ) -> Span:
-    """Returns the span of a stored record: a send, delay, retry or dead letter.
+    """Returns the span of a stored record, whose step must be one of OPERATIONS.
 
     topic    the topic to which consumers subscribe
     group    group whose retry or dead letter the record is; "": it is neither

@@ -1,11 +1,12 @@
 """The shape of a store: lengths and formats of its files.
 
-The settings determine the shape of a new store. The shape of an existing store does not change: it
-is stored in `pocketmq/store.json`, or derived from the files of a RocketMQ store
+The settings determine the shape of a new store. Of an existing store, the fields in RECORDED do not
+change: they are stored in `pocketmq/store.json`, or derived from the files of a RocketMQ store
 (store/recovery/geometry.py).
 
 Delay levels are "1s 5s 10s ...": the delay of each level, counted from 1. Messages of level n are
-in queue n - 1 of the schedule topic; its consume units contain due times instead of tags codes.
+in queue n - 1 of the schedule topic. The consume units of this topic contain due times instead of
+tags codes.
 Source: MessageStoreConfig, ScheduleMessageService.parseDelayLevel.
 """
 
@@ -69,7 +70,10 @@ _LEVEL: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class DelayLevels:
-    """A parsed table of delay levels."""
+    """A parsed table of delay levels.
+
+    Errors   ValueError: a part of the text is not a number with a unit
+    """
 
     __slots__ = ("delays_ms",)
 

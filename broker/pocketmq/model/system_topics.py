@@ -7,7 +7,7 @@
     revived     %RETRY%group_topic       after its lease expired
     dead        %DLQ%group               after the group's last delivery attempt
 
-Each function returns a `ParkedMessage`; format/rewrite.py makes its record.
+Each of these functions returns a `ParkedMessage`; format/rewrite.py makes its record.
 Source: HookUtils, ScheduleMessageService, AbstractSendMessageProcessor.consumerSendMsgBack,
 PopReviveService, KeyBuilder.
 """
@@ -92,7 +92,7 @@ class ParkedMessage(NamedTuple):
 
 
 def revive_topic(cluster: str) -> str:
-    """Returns the topic in which RocketMQ keeps checkpoints and acks of expired leases."""
+    """Returns the topic in which RocketMQ stores checkpoints and acks of leases."""
     return REVIVE_TOPIC_PREFIX + cluster
 
 

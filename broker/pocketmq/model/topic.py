@@ -1,7 +1,8 @@
 """A topic: its queues, permissions and attributes; names, and system topics.
 
-Clients neither write nor read a system topic. A `%RETRY%` or `%DLQ%` topic belongs to one consumer
-group, which reads it. Source: TopicConfig, PermName, TopicAttributes, TopicValidator, MixAll.
+A system topic belongs to the broker. Clients use only one of them, TRACE_TOPIC. A `%RETRY%` or
+`%DLQ%` topic belongs to a consumer group, which reads it.
+Source: TopicConfig, PermName, TopicAttributes, TopicValidator, MixAll.
 """
 
 from dataclasses import dataclass, field
@@ -27,13 +28,14 @@ TYPE_ATTRIBUTE: Final = "message.type"
 DEFAULT_TYPE: Final = "NORMAL"
 TOPIC_TYPES: Final = frozenset(KINDS_TAKEN)
 TYPE_NAMES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixed")
-"""TOPIC_TYPES as operators write them, in the order of lists."""
+"""TOPIC_TYPES as operators write them, in the order in which help lists them."""
 FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 """Attributes that determine how a topic is stored, and cannot be changed."""
 RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
 """Attribute: age in ms above which messages cannot be read. RocketMQ ignores and keeps it."""
 RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"
-"""Attribute: bytes up to which the newest records can be read. RocketMQ ignores and keeps it."""
+"""Attribute: largest total size of a topic's readable records, in bytes. Older records cannot be
+read. RocketMQ ignores and keeps it."""
 RETENTION_ATTRIBUTES: Final = {RETENTION_MS_ATTRIBUTE: 1_000, RETENTION_BYTES_ATTRIBUTE: 1}
 """Attributes of a topic's retention, with the lowest value of each."""
 SERVED_ATTRIBUTES: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}
@@ -52,7 +54,7 @@ TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 """Topic of half messages that expired undecided."""
 TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
-"""Topic to which traced classic clients send what they do; the only system topic of clients."""
+"""Topic to which classic clients send their message traces, if the application enables tracing."""
 
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
@@ -77,12 +79,12 @@ SYSTEM_TOPICS: Final = frozenset(
 
 
 def is_system_topic(topic: str) -> bool:
-    """Returns whether only the broker writes and reads the topic."""
+    """Returns whether the topic belongs to the broker; clients may use only TRACE_TOPIC."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIXES)
 
 
 def is_brokers_topic(topic: str) -> bool:
-    """Returns whether no client may write or read the topic."""
+    """Returns whether the topic belongs to the broker and no client may use it."""
     return is_system_topic(topic) and topic != TRACE_TOPIC
 
 
@@ -177,7 +179,10 @@ class TopicConfig:
 
     @property
     def retention_bytes(self) -> int:
-        """Size up to which the topic's newest records can be read, in bytes; 0: no limit."""
+        """Largest total size of the topic's readable records, in bytes; 0: no limit.
+
+        Older records cannot be read.
+        """
         return self._limit(RETENTION_BYTES_ATTRIBUTE)
 
     def _limit(self, attribute: str) -> int:
@@ -200,13 +205,19 @@ class TopicConfig:
             raise UnsupportedTopic(topic=self.name, attribute=self.unsupported)
 
     def check_readable(self) -> None:
-        """Raises UnsupportedTopic or TopicNotReadable if the topic has no read permission."""
+        """Raises an error unless consumers may read the topic.
+
+        Errors   UnsupportedTopic; TopicNotReadable: the topic has no read permission
+        """
         self.check_supported()
         if not self.is_readable:
             raise TopicNotReadable(topic=self.name, permission=self.permission)
 
     def check_writable(self) -> None:
-        """Raises UnsupportedTopic or TopicNotWritable if the topic has no write permission."""
+        """Raises an error unless producers may send to the topic.
+
+        Errors   UnsupportedTopic; TopicNotWritable: the topic has no write permission
+        """
         self.check_supported()
         if not self.is_writable:
             raise TopicNotWritable(topic=self.name, permission=self.permission)

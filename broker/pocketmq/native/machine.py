@@ -3,7 +3,7 @@
 They come from librt and mypy_extensions, whose types mypyc compiles to plain C, or from `plain` if
 librt is not installed.
 
-    i64, i32, i16, u8     int in the sources; compiled, they wrap silently, so check ranges before
+    i64, i32, i16, u8     int in the sources; compiled, they wrap silently: check ranges first
     BytesWriter           growing buffer: append(byte), write(bytes), [i], truncate, getvalue()
     write_i32_be(w, n)    appends a big-endian integer; read_i32_be(data, position) reads one
     vec[i64]              vector of integers with value semantics: `v = append(v, x)`

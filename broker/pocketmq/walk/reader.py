@@ -66,9 +66,10 @@ class LogReader:
     """Reads files chunk by chunk; after each file, `stop` describes the end of its records.
 
     check_crc      whether records with a wrong CRC are damage
-    property_crc   whether the writer appends property CRCs; properties that end in zeros are then
-                   damage
-    crc_share      share of the chunks whose CRCs are checked; offsets select them. 1: all chunks
+    property_crc   whether the writer of the log appends property CRCs; a record whose properties
+                   end in zeros instead is then damaged
+    crc_share      share of the chunks whose CRCs are checked; a chunk's offset decides whether it
+                   is one of them. 1: all chunks
     """
 
     __slots__ = (

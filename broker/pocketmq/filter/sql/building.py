@@ -137,7 +137,7 @@ class Builder(Transformer[Token, Node]):
         return self.any_of(_ordered(side, "<", low), _ordered(side, ">", high))
 
     def text_test(self, side: Node, test: Token, part: Token, found: bool = True) -> Node:
-        """CONTAINS, STARTSWITH, ENDSWITH; always false for an empty text."""
+        """CONTAINS, STARTSWITH, ENDSWITH; false if the text in quotes is empty, also after NOT."""
         text, holds = _unquoted(part), TEXT_TESTS[test.upper()]
         if not text:
             return _condition(lambda block: False, side)

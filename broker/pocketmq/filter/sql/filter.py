@@ -72,7 +72,7 @@ class Parsed:
 
 
 def _nothing(_: bytes) -> None:
-    """Returns null; the evaluator before the first use."""
+    """Returns null. `Parsed` has this evaluator until it has parsed an expression."""
 
 
 _PARSED: Final = Parsed(WEIGHT_KEPT_MAX)

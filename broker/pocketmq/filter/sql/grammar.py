@@ -94,7 +94,8 @@ _PARSER: Final = Lark(GRAMMAR, parser="lalr", transformer=Builder(), maybe_place
 def tree_of(expression: str) -> Node:
     """Returns the node of a whole expression.
 
-    Errors   IllegalFilter: the expression is too long or too deep, or has a syntax error
+    Errors   IllegalFilter: the expression is too long or too deep, has a syntax error, or breaks a
+             rule of `Builder`
     Cost     0.1 to 1 ms
     """
     if len(expression) > LENGTH_MAX:

@@ -34,7 +34,7 @@ _BASIC_PLANE_MAX: Final = "\uffff"
 
 
 class Long(int):
-    """An integer of Java's type Long, against which texts are parsed as Long."""
+    """An integer of Java's type Long; a text that is compared with it is parsed as a Long."""
 
     __slots__ = ()
 
@@ -43,7 +43,7 @@ Value = str | int | float | None
 
 
 class Incomparable(Exception):
-    """Two values without an order; the message does not match."""
+    """Error of two values that cannot be compared; the message does not match."""
 
 
 def integer_of(text: str) -> int:
@@ -86,7 +86,7 @@ def double_of(text: str) -> float:
 
 
 def boolean_of(text: str) -> bool:
-    """Parses a Boolean: everything but "true" is false."""
+    """Parses a Boolean: "true" in any case is true, every other text is false."""
     return text.lower() == "true"
 
 

@@ -15,7 +15,8 @@ from typing import Final
 MANY: Final = "%"
 ONE: Final = "_"
 PART_SIZE_MAX: Final = 16
-"""Longest part with "_" that is searched: each position may cost a step for each character."""
+"""Longest part with "_" that is searched. A search may compare the whole part at each position of
+the text, so longer parts are matched by the automaton."""
 AUTOMATON_WEIGHT: Final = 300
 """Estimated nanoseconds per character of the text; the unit of `weight_of`."""
 STEP_WEIGHT: Final = 4

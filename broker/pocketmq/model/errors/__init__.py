@@ -6,8 +6,8 @@ BrokerError
     StorageError        the operator must act
         StoreFailed     the process ends
 
-ARCHITECTURE.md ("The errors") shows the whole tree. Only `rpc/v1/status.py` and
-`rpc/v2/status.py` turn errors into wire statuses.
+ARCHITECTURE.md ("The errors") shows the whole tree. The modules `status` of rpc/v1, rpc/v2 and
+rpc/classic turn errors into replies.
 """
 
 from pocketmq.model.errors.access import *

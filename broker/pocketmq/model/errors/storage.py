@@ -393,7 +393,7 @@ class ViewFailed(StorageError):
 
 
 class PlaceUnusable(StorageError):
-    """A directory that a build cannot use: an address, a full disk, or different on some host."""
+    """A directory that a rebuild or backfill cannot write to, or that a worker does not share."""
 
     message = "{path} cannot be used: {why}"
     path: str
