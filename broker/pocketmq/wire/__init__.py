@@ -9,7 +9,8 @@
       hpack      decoding of header blocks    huffman    Huffman-coded strings
       frames     constants, frame headers     metadata   encodings of gRPC fields
     remoting     commands and frames of RocketMQ's remoting
+    remoting_header   headers of remoting requests, parsed in place
 
-Every module is typed for mypyc and runs the same without it. Sources: RFC 9113 (HTTP/2), RFC 7541
-(HPACK), and gRPC's PROTOCOL-HTTP2.md.
+All modules except `remoting` are compiled by mypyc, and run the same without it. Sources: RFC 9113
+(HTTP/2), RFC 7541 (HPACK), and gRPC's PROTOCOL-HTTP2.md.
 """

@@ -55,7 +55,7 @@ class HeaderBlocks:
         self._unfinished.write(part)
 
     def whole(self) -> bytes:
-        """Returns the finished block."""
+        """Ends the unfinished block, and returns all its bytes."""
         block = self._unfinished.getvalue()
         self._unfinished = BytesWriter()
         self.stream_id = 0

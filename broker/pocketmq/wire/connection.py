@@ -6,8 +6,8 @@
     while data := connection.take():                send
         transport.write(data)
 
-A fault of the peer never raises: it resets its stream or breaks the connection. A broken connection
-is `closing`: send the bytes that `take` still returns, then close the transport.
+A fault of the peer raises no exception: it resets its stream or breaks the connection. A broken
+connection is `closing`: send the bytes that `take` still returns, then close the transport.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ _OWN_PING: Final = b"are you?"
 WHOLE: Final[i64] = 1 << 62
 """End position that is beyond all data."""
 CONTROL_SIZE_MAX: Final[i64] = 1_048_576
-"""Upper limit of unsent bytes above `output_max`; if they exceed it, the connection breaks."""
+"""The connection breaks if its unsent bytes exceed `output_max` by more than this."""
 
 
 @final
@@ -127,7 +127,7 @@ class Connection:
         return requests.news
 
     def _resume(self, data: bytes, p: i64) -> i64:
-        """Completes a partial preface or frame; returns the begin of the next frame."""
+        """Completes a partial preface or frame; returns the position of the next frame."""
         if not self._is_begun:
             missing: i64 = len(PREFACE) - len(self._rest)
             begun = self._rest + data[p : p + missing]
@@ -219,7 +219,7 @@ class Connection:
         self._outbound.send_headers(stream, metadata)
 
     def send_message(self, stream: Stream, message: bytes) -> None:
-        """Sends one message of an answer, or adds it to `stream.pending`."""
+        """Sends one message of an answer, or queues it until the client's windows open."""
         self._outbound.send_message(stream, message)
 
     def finish(
@@ -263,7 +263,7 @@ class Connection:
 
     @property
     def pending(self) -> int:
-        """Bytes of answers that wait for the peer's windows or for `take`."""
+        """Bytes of answers that wait for the peer's windows, and of output for `take`."""
         return self._streams.pending + len(self._outbound.out)
 
     @property
@@ -295,7 +295,7 @@ class Connection:
 
     @property
     def refuses(self) -> bool:
-        """Whether the last GOAWAY of `drain` was written, so that new calls are refused."""
+        """Whether the last GOAWAY of `drain` was written; new calls are refused from then on."""
         return self._requests.last_served >= 0
 
     @property
@@ -305,7 +305,7 @@ class Connection:
 
     @property
     def pongs(self) -> int:
-        """Number of answers to `ping`."""
+        """Number of the peer's answers to pings, except the ping of `drain`."""
         return self._peer.pongs
 
     def ping(self) -> None:
@@ -329,7 +329,10 @@ class Connection:
 
 
 def payload_size(head: i64) -> i64:
-    """Returns the payload size from the first eight bytes of a frame header."""
+    """Returns the payload size from the first eight bytes of a frame header.
+
+    Errors   ConnectionFault FRAME_SIZE_ERROR: the payload exceeds FRAME_SIZE_MIN
+    """
     size = head >> 40 & 0xFFFFFF
     if size > FRAME_SIZE_MIN:
         raise ConnectionFault(FRAME_SIZE_ERROR, "a frame above the maximum size")

@@ -10,7 +10,7 @@ from pocketmq.native.machine import i64, mypyc_attr, read_i64_be
 ENTRY_OVERHEAD: Final[i64] = 32
 """Overhead of a field in a table or a list (RFC 7541, section 4.1)."""
 
-METADATA: Final[i64] = 0  # custom metadata, and fields for handlers only
+METADATA: Final[i64] = 0  # custom metadata, and other fields that only handlers read
 METHOD: Final[i64] = 1
 SCHEME: Final[i64] = 2
 PATH: Final[i64] = 3
@@ -20,7 +20,7 @@ TIMEOUT: Final[i64] = 6
 ENCODING: Final[i64] = 7
 CONTENT_LENGTH: Final[i64] = 8
 TRANSPORT: Final[i64] = 9  # ignored: te, grpc-accept-encoding
-ILLEGAL: Final[i64] = 10  # kinds from here on are illegal in HTTP/2 requests
+ILLEGAL: Final[i64] = 10  # the name or the value is illegal in HTTP/2 requests
 PSEUDO_MAX: Final[i64] = AUTHORITY
 
 _LOW_HALVES: Final[i64] = 0x0F0F0F0F0F0F0F0F

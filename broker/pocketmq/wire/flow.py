@@ -13,7 +13,7 @@ from pocketmq.wire.frames import ENHANCE_YOUR_CALM, ConnectionFault
 from pocketmq.wire.stream import MESSAGE_OVERHEAD, Stream
 
 LOW_WINDOW: Final[i64] = 65_536
-"""Connection window below which unfinished messages are examined: they may block the peer."""
+"""Size of the connection's window below which unfinished messages may have filled the budget."""
 PERIOD_S: Final = 1.0
 RESETS_MAX: Final[i64] = 1_000
 """Upper limit of streams that are reset in a second, by the peer or for the peer's faults."""

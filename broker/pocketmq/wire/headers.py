@@ -39,10 +39,12 @@ CONTENT_LENGTH_DIGITS_MAX: Final[i64] = 15
 
 @final
 class Headers:
-    """Header fields of a call; calls of one connection share them, so that they must not change.
+    """Header fields of a call.
+
+    Calls of one connection with equal header blocks share one object, so it must not change.
 
     path            b"/package.Service/Method"
-    timeout_ms      time from the call's begin to its deadline; -1: no deadline
+    timeout_ms      time from the call's start to its deadline; -1: no deadline
     encoding        b"identity" or b"gzip": compression of the request's messages
     own_size        bytes of the fields that come from no header table
     content_length  bytes of the request's body; -1 if unknown
@@ -81,7 +83,7 @@ class Headers:
         return None
 
     def text(self, name: str) -> str | None:
-        """Returns the first custom-metadata value of a name as text; None if the name is absent."""
+        """Returns the first valid custom-metadata value of a name as text, None without one."""
         wanted = name.encode()
         if wanted.endswith(BINARY_SUFFIX):
             for key, value in self.metadata:

@@ -96,7 +96,7 @@ class Decoder:
     def decode(self, block: bytes) -> list[HeaderField]:
         """Returns the fields of a complete block.
 
-        Errors   ConnectionFault: the table may then differ from the peer's
+        Errors   ConnectionFault: the block is invalid; the table may then differ from the peer's
         """
         fields: list[HeaderField] = []
         self.is_over = False
@@ -130,7 +130,10 @@ class Decoder:
         return fields
 
     def entry(self, index: i64) -> HeaderField:
-        """Returns the field of an index; the newest dynamic entry is at 62."""
+        """Returns the field of an index; the newest dynamic entry is at 62.
+
+        Errors   ConnectionFault: there is no such entry
+        """
         if 0 < index <= STATIC_COUNT:
             return STATIC_TABLE[index]
         place = len(self._entries) - (index - STATIC_COUNT)

@@ -29,7 +29,7 @@ MET_EOS: Final[i64] = 1 << 26
 
 
 def _tree() -> list[int]:
-    """Returns the next node, or -1 - symbol, at index 2 * node + bit."""
+    """Returns the code's tree: index 2 * node + bit has the next node, or -1 - symbol."""
     tree = [0, 0]
     code = 0
     last = 0

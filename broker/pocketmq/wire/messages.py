@@ -41,7 +41,7 @@ class MessageFault(Exception):
 
 
 def check_prefix(flag: i64, length: i64, encoding: bytes, size_max: i64) -> None:
-    """Checks the prefix of a message, before the message is stored.
+    """Checks the prefix of a message, before the message is read.
 
     Errors   MessageFault: the message exceeds the limit, has an unknown flag, or is compressed in a
              call without gzip encoding

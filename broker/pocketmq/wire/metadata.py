@@ -11,7 +11,7 @@ from pocketmq.native.machine import BytesWriter, i64, u8
 BINARY_SUFFIX: Final = b"-bin"
 TIMEOUT_DIGITS_MAX: Final[i64] = 8
 TEXT_SIZE_MAX: Final[i64] = 4_096
-"""Upper limit of a status text's bytes, as clients limit the fields of a response."""
+"""Upper limit of a status text's bytes; clients limit the size of a response's fields."""
 
 _UNITS: Final[dict[int, tuple[int, int]]] = {
     ord("n"): (1, 1_000_000),

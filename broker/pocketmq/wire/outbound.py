@@ -42,7 +42,7 @@ KEPT_SIZE_MAX: Final[i64] = 65_536
 PIECE_SIZE: Final[i64] = 65_536
 """Approximate size of a piece of pending output; larger pieces would need fresh memory pages."""
 SEEN_SIZE_MIN: Final[i64] = 1_024
-"""Size from which on a slice of a part is a memoryview, which saves a copy."""
+"""Minimum size of a slice that is taken as a memoryview, which saves a copy."""
 
 
 @final
@@ -51,7 +51,7 @@ class Outbound:
 
     window    send window of the connection, in bytes
     initial   initial send window of each stream
-    answered  number of DATA frames so far
+    answered  number of DATA frames that were written so far
     """
 
     def __init__(self, limits: Limits, streams: Streams) -> None:
@@ -219,7 +219,7 @@ class Outbound:
         return b"".join(pieces)
 
     def _send_some(self, stream: Stream, pieces: list[bytes | memoryview]) -> i64:
-        """Sends one DATA frame of a stream; with a closed window, it waits for `wake`."""
+        """Sends one DATA frame of a stream; a stream with a closed window waits for `wake`."""
         size = stream.pending
         room = self.initial + stream.credit
         if size > FRAME_SIZE_MIN:

@@ -126,7 +126,7 @@ class Peer:
         outbound.wake(stream)
 
     def _ping(self, flags: i64, payload: bytes) -> None:
-        """Answers a ping; counts it only if no DATA was sent since the previous ping.
+        """Handles a PING; counts it only if no DATA was sent since the previous one.
 
         Clients measure bandwidth with a ping after DATA, so such pings are legitimate.
         """

@@ -150,7 +150,7 @@ class CommandReader:
     def joined(self, data: bytes) -> bytes:
         """Returns bytes that begin with a frame, if `data` completes the unfinished frame.
 
-        Otherwise it returns `data`, and `receive` continues with the unfinished frame.
+        Otherwise returns `data`; `receive` then continues with the unfinished frame.
         """
         buffer = self._buffer
         if not buffer or self._skip or len(buffer) + len(data) < self._need:
@@ -228,7 +228,7 @@ class CommandReader:
 
 
 def decode(frame: bytes) -> Command:
-    """Returns the command of a whole frame, whatever its size.
+    """Returns the command of a whole frame; the body limit of its code is not checked.
 
     Errors   RemotingError
     """

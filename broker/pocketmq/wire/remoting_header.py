@@ -2,9 +2,10 @@
 
     u32 size · u8 serialization · u24 size │ {"code":310,"extFields":{"a":"p"},"flag":0, …} │ body
 
-A JSON header is usual if it has no blanks, only the members that clients write, each once, and
-texts of printable ASCII, whose only escapes are control characters, quotes and slashes. A binary
-header is usual if its texts are such ASCII. `remoting.py` parses all other frames.
+A JSON header is usual if it has no white space, only the members that clients write, each once, and
+numbers of at most nine digits. Its texts are printable ASCII, in which only quotes, slashes,
+backslashes and control characters (as \\u00XX) are escaped. A binary header is usual if its code is
+not negative, its remark is empty and its fields are ASCII. `remoting.py` parses all other frames.
 """
 
 from typing import Final, final
@@ -25,7 +26,7 @@ _DIGITS_MAX: Final = 9
 
 @final
 class UsualHeader:
-    """One request after another; `read` replaces the last one.
+    """Header of a request's frame; each `read` replaces the previous header.
 
     fields       extFields
     body_begin   position of the body, which ends with the frame
@@ -244,7 +245,7 @@ class UsualHeader:
 
 
 def _control(raw: bytes, position: i64, end: i64) -> i64:
-    r"""Returns the control character of the four digits after \u, -1 if they are another one's."""
+    r"""Returns the control character that four digits after \u encode; -1: another character."""
     if end - position < 4:
         return -1
     if raw[position] != 0x30 or raw[position + 1] != 0x30 or raw[position + 2] not in (0x30, 0x31):

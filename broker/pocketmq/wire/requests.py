@@ -221,7 +221,7 @@ class Requests:
                 self._tell(stream)
 
     def _take(self, stream: Stream, data: bytes, p: i64, end: i64) -> bool:
-        """Returns False if the call was refused."""
+        """Adds a part of a request's body; returns False if the call was refused."""
         held = stream.held
         try:
             stream.accept(data, p, end)

@@ -7,7 +7,7 @@ from pocketmq.wire.headers import Headers
 from pocketmq.wire.messages import PREFIX_SIZE, check_prefix, opened
 
 PIECE_SIZE_MIN: Final[i64] = 4_096
-"""Size from which on a piece of an unfinished message is kept as an object.
+"""Minimum size of a piece of an unfinished message that is kept as an object.
 
 Smaller pieces are copied into one buffer, as their object overhead would exceed their content.
 """
@@ -29,7 +29,7 @@ class Stream:
     reset_code  HTTP/2 error code of a reset by either side; 0 for a refused call; else -1
     call        object set by the server; None at first
     pending     bytes of answers that wait for the client's window
-    closed      whether nothing can be sent: the answer is complete, or the stream was reset
+    closed      whether nothing more is sent: the answer is complete, or the stream was reset
     held        bytes of unconsumed and of unfinished request messages
     dropped     bytes of `held` whose messages were dropped; windows still count them
     """
@@ -91,7 +91,7 @@ class Stream:
         self.weigh()
 
     def weigh(self) -> None:
-        """Recomputes `held` after the server has cleared `messages`."""
+        """Recomputes `held` after a change of `messages` or of the unfinished message."""
         assert self.waiting >= 0, "more bytes consumed than received"
         self.held = self.waiting + MESSAGE_OVERHEAD * len(self.messages)
         if self.partial is not None:

@@ -1,4 +1,4 @@
-"""Steps through the fields of protobuf messages in place; all compiled codecs use this scan.
+"""Steps through the fields of protobuf messages in place; all compiled parsers use this scan.
 
     scan = FieldScan(texts=bits(1, 2), numbers=bits(3), required=bits(1))
     scan.enter(begin, end)
@@ -6,10 +6,10 @@
         …
     number == END, or NOT_PLAIN                the generated classes parse the message
 
-A message is plain if its fields are ascending by number, only repeated fields occur twice, texts
-are not empty (unless allowed), required fields are present and there are no other fields. Sizes are
-compared with the remaining bytes before they are added to a position. A varint with the sign bit
-set is not plain: as a length it would move the position backwards.
+A message is plain if it has all required fields, and only fields that the scan names, in ascending
+order. Only repeated fields may occur more than once, and only fields of `empty` may be empty texts.
+Sizes are compared with the remaining bytes before they are added to a position. A varint with the
+sign bit set is not plain: as a length it would move the position backwards.
 """
 
 from typing import Final, final

@@ -1,4 +1,4 @@
-"""Writes fields of protobuf messages; all compiled codecs use these functions.
+"""Writes fields of protobuf messages; all compiled encoders use these functions.
 
 Varints have their shortest form, except those of `write_wide`, which every parser accepts.
 """

@@ -1,4 +1,4 @@
-"""Encodes the SendMessageResponse of pocketmq.v1 to a successful send on the fast path.
+"""Encodes the SendMessageResponse of pocketmq.v1 for a successful send on the fast path.
 
     0A size │ result: 0A topic │ 12 id │ 1A offset id │ 28 queue offset │ 30 physical offset
                       52 transaction id, of half messages │ 20 queue │ 38 store time │ 40 status

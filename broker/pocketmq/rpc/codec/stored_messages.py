@@ -2,9 +2,9 @@
 
     adjacent records ──► 2A size message │ 2A size message │ …
 
-Plain records are encoded directly from their bytes. A record is not plain if it has a compressed
-body, a body above BODY_SIZE_MAX, an IPv6 host, a negative number, text that is not UTF-8, or a
-delay: the generated protobuf classes encode it.
+Plain records are encoded directly from their bytes, all others by the generated protobuf classes. A
+record is not plain if it has a compressed body, a body above BODY_SIZE_MAX, a topic above 127
+bytes, an IPv6 host, a negative number, text that is not UTF-8, or a delay.
 """
 
 from typing import Final, final
@@ -89,9 +89,9 @@ class MessageWriter:
         self.out = BytesWriter()
         self.count = 0
         self._shapes: dict[bytes, bytes] = {}
-        """Property block without unique key and keys -> encoded fields; empty: not cached."""
+        """Property block without unique key and keys -> encoded fields; empty: not plain."""
         self._shared_by: dict[tuple[int, int, int, int, int, int, bytes], tuple[bytes, bytes]] = {}
-        """Record fields -> encoded fields that all messages with these record fields share."""
+        """Record fields -> their encoding, which messages share, and the store host in hex."""
         self._shared = b""
         self._host_digits = b""
         self._topic = b""

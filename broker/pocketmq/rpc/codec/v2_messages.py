@@ -5,9 +5,10 @@
                   42 born host │ 4A store time │ 52 store host │ 62 handle │ 68 queue
                   70 queue offset │ 80 01 attempt │ 8A 01 group │ 92 01 trace context
 
-The generated classes encode all records that are not plain: IPv6 host, negative number, text that
-is not UTF-8, dead letters, delayed or transactional messages, messages with a priority, and bodies
-that must be decompressed. They encode a plain record to the same message.
+A record is not plain if it is a dead letter, or a delayed or transactional message, or if it has a
+priority, a body that must be decompressed, a topic above 127 bytes, an IPv6 host, a number out of
+range, or text that is not UTF-8. The generated classes encode such records. They would encode a
+plain record to the same message.
 Source: GrpcConverter.buildMessage.
 """
 

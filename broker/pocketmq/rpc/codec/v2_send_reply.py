@@ -1,4 +1,4 @@
-"""Encodes the SendMessageResponse of RocketMQ's protocol to a successful send on the fast path.
+"""Encodes the SendMessageResponse of RocketMQ's protocol for a successful send on the fast path.
 
     0A status │ 12 size entry: 0A status │ 12 id │ 1A transaction id = id │ 20 queue offset
 
@@ -19,7 +19,7 @@ from pocketmq.rpc.codec.protobuf_write import (
 )
 
 OK: Final = b"\x0a\x08\x08\xa0\x9c\x01\x12\x02OK"
-"""Field 1 of a reply, and of each of its entries: status with 08 code 20000, 12 text."""
+"""Field 1 of a reply, and of each of its entries: a Status with 08 code 20000, 12 text."""
 ENTRY: Final = 2
 """Field of an entry in the reply to a send or an ack."""
 _ID: Final = 2

@@ -6,9 +6,9 @@
     topic:    0A namespace │ 12 name
 
 A request is plain if it has only these fields, in this order, and meets the conditions that
-format/send_request.py lists. Each message must have an id, at most USER_SIZE_MAX bytes of user
-texts, no digest other than a correct CRC32, and not the type TRANSACTION. Bodies may be compressed.
-The generated protobuf classes parse all other requests.
+format/send_request.py lists. Each message must have an id, and at most USER_SIZE_MAX bytes of user
+texts. Its digest, if any, must be a correct CRC32, and its type must not be TRANSACTION. Bodies may
+be compressed. The generated protobuf classes parse all other requests.
 """
 
 from collections.abc import Callable
