@@ -1,1 +1,1 @@
-"""gRPC service layer: parses and checks requests, calls services, answers; never reads the disk."""
+"""Serves the protocols: parses and checks requests, calls services, encodes the answers."""

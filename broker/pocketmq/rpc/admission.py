@@ -111,7 +111,7 @@ class Shares:
     """Counts taken slots, in total and by name.
 
     count   slots taken
-    tight   number of taken slots below which no share binds
+    tight   number of taken slots below which no name can have used up its share
     """
 
     __slots__ = ("_held", "count", "limit", "tight")

@@ -113,7 +113,7 @@ def host_from_peer(peer: str) -> bytes:
 
 
 class _Request:
-    """A call's metadata and request id. The id is read on demand: that costs grpcio 4 µs."""
+    """A call's metadata, and its request id, read on demand as this takes 4 µs on grpcio."""
 
     __slots__ = ("_id", "_metadata")
 

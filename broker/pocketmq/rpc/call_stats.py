@@ -3,7 +3,8 @@
     rocketmq_rpc_latency_milliseconds{request_code="pull_message", response_code="success", …}
 
 Request codes are RocketMQ's names of methods. Response codes are those of the v2 protocol
-(model/errors Code), and "success". A call of the poll class that had to wait counts as a long poll.
+(model/errors Code), "success", and "none" for a cancelled call. A call of the poll class that had
+to wait counts as a long poll.
 Series of successful calls exist from the start, other series from their first call on.
 Cost: a call answered at once increments a counter. Calls of one socket read are all recorded with
 the duration of that read, as their answers are sent together.

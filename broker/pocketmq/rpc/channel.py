@@ -13,7 +13,7 @@ from pocketmq.wire.remoting import Command
 
 
 class RemotingChannel(ABC):
-    """An open connection.
+    """A connection of a classic client.
 
     peer    the client's address, as gRPC writes it
     local   the address that the client reached, "host:port"; "" if it is not known
@@ -31,22 +31,26 @@ class RemotingChannel(ABC):
 
     @abstractmethod
     def tell(self, request: Command, /) -> bool:
-        """Sends a one-way request; returns False if that is not possible.
+        """Sends a one-way request; returns whether it will be sent.
 
-        It is not possible while the client does not read, or if the request cannot be encoded.
+        It is not sent if the connection is closed, the client does not read, or the request cannot
+        be encoded.
         """
 
     @abstractmethod
     def ask(self, request: Command, /) -> "asyncio.Future[Command]":
         """Sends a request, and returns the future reply of the client.
 
-        Errors   of the future: ConnectionResetError once the connection is lost, or while the
-                 client does not read
+        Errors   of the future: ConnectionResetError if the connection is lost or closed, or if the
+                 client does not read when the request is sent
         """
 
     @abstractmethod
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Registers a function for the loss of the connection; returns its unregistration."""
+        """Registers a function to call when the connection is lost.
+
+        Returns  a function that unregisters it
+        """
 
 
 class ClassicCall(Call):

@@ -148,7 +148,7 @@ class Guard:
         return serve
 
     def _quick(self, shortcut: Shortcut, named: Named) -> Shortcut:
-        """Guards a shortcut: refuses callers without permission to publish."""
+        """Guards a shortcut: refuses callers without `pub` on the topic or group that is named."""
         access, (kind, name_of) = self._access, named
         need_of = _NEEDS[kind]
 

@@ -1,4 +1,4 @@
-"""Runs queries in pieces from await to await, each in a turn of its user.
+"""Runs a query in pieces, from one await to the next, each in a turn of its user.
 
     query ─► turn ─► runs up to its next await ─► result of the await ─► turn ─► …
 

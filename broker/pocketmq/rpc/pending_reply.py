@@ -1,7 +1,7 @@
 """Replies that are encoded already, but are sent only after a flush.
 
-The own transport needs no task for such a call: it joins the flush group, and sends the reply after
-the flush. Other transports await the reply.
+PocketMQ's own transport needs no task for such a call: it joins the flush group, and sends the
+reply after the flush. grpcio awaits the reply.
 """
 
 import asyncio

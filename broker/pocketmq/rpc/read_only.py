@@ -1,6 +1,6 @@
 """Refuses the calls that change a broker's tables while it follows another broker.
 
-Calls that put records are refused by the store itself.
+The store itself refuses all other calls that put records.
 """
 
 from collections.abc import Callable, Iterable

@@ -9,7 +9,7 @@
 An answer is of type `Method.answer`: the response message, or bytes if the method encodes its
 response itself. A generator may yield a list of answers, which are sent together. `requests` is an
 async iterator that ends when the client has sent its last request, or when the server drains.
-Transports (own/, grpcio/) depend on these tables only.
+Transports (own/, grpcio/) serve any API by these tables.
 """
 
 from collections.abc import Awaitable, Callable
@@ -46,7 +46,7 @@ SEND_SIZE_MAX: Final = 16 * 1024 * 1024
 
 
 class MalformedRequest(RequestError):
-    """A request that is no valid message of the method, or is larger than the method accepts."""
+    """A request that cannot be parsed, is too large, or has a field that is missing or invalid."""
 
     message = "the request cannot be read: {why}"
     why: str
@@ -72,7 +72,7 @@ _INTERNAL: Final = 13
 
 
 class WireStatus(NamedTuple):
-    """A gRPC status as a transport sends it; `details` goes into the trailer DETAILS_KEY."""
+    """A gRPC status as a transport sends it; `details` is the value of the trailer DETAILS_KEY."""
 
     code: int
     message: str

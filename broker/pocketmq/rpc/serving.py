@@ -213,7 +213,7 @@ class Serving:
         self.counted = CallStats(self.admission)
         self.stats = self.counted.stats
         self.refusal: BrokerError | None = None
-        """Error that answers every call; None while calls are served."""
+        """Error of every call outside of the class PROBE; None while calls are served."""
         self.is_draining = False
         self.turns = Turns()
         """Schedules the parsing of streamed requests; replaced by the turns of an opened store."""
@@ -242,7 +242,7 @@ class Serving:
                     self.requests[row.number] = served
 
     def show_ready(self, writable: State, replica: State = True) -> None:
-        """Serves calls and reports SERVING; health checks of a state call a callable."""
+        """Serves calls and reports SERVING; a callable state is called by each health check."""
         assert not self.is_draining, "the server is draining"
         self.refusal = None
         self._health.show(serving=True, writable=writable, replica=replica)

@@ -1,7 +1,7 @@
 """Checks which topics a client may read.
 
-Clients may not read system topics. They may read a retry topic only for its own group, and dead
-letters for any group. Operators may read every readable topic.
+Clients may not read system topics, except the trace topic. They may read a retry topic only for
+its own group, and dead letters for any group. Operators may read every topic with read permission.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ def check_client_reads(topic: str, group: str) -> None:
 
 
 def check_client_locates(topic: str, group: str) -> None:
-    """Raises SystemTopic for a system topic; clients may see offsets of all other topics."""
+    """Raises SystemTopic for a topic that no client uses; clients may see offsets of all others."""
     if is_brokers_topic(topic):
         raise SystemTopic(topic=topic, why="read")
 

@@ -1,8 +1,8 @@
 """Handlers of a service's methods, of any kind, for grpc.aio.
 
-grpcio only transfers bytes: `serving.py` admits, parses, encodes and refuses calls. The request of
-a refused call is not read. Streamed requests are read one by one, when the handler awaits the next;
-they occupy no slot of receiving.py.
+grpcio only transfers bytes: `serving.py` admits, parses, encodes and refuses calls. If a call is
+refused when its headers arrive, its request is not read. Streamed requests are read one by one,
+when the handler awaits the next; they occupy no slot of receiving.py.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in 
 
 
 class GrpcioCall:
-    """A call on grpc.aio; its properties are computed on demand."""
+    """A call on grpc.aio."""
 
     __slots__ = ("_context", "_gate", "_undo", "holder", "may", "user")
 
@@ -146,7 +146,7 @@ class GrpcioRequests:
     async def __anext__(self) -> Any:
         """Returns the next request.
 
-        Errors   MalformedRequest
+        Errors   MalformedRequest, TooManyElements
         """
         if self._end.done():
             raise StopAsyncIteration

@@ -1,1 +1,1 @@
-"""PocketMQ's own transport: serves gRPC and pages on one port, by asyncio around wire/."""
+"""PocketMQ's own transport: serves gRPC, remoting and web pages on one port, with asyncio."""

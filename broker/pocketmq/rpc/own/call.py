@@ -1,7 +1,7 @@
 """One call on PocketMQ's own transport, from its request to its answer, error or cancellation.
 
 A unary call whose handler answers at once has ended when `serve` returns, without task or timer.
-Any other call waits for a task, or for the future that its handler returned.
+Any other call waits for a task, for the future that its handler returned, or for a flush.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from pocketmq.wire.stream import Stream
 
 
 class OwnCall(Unsent):
-    """A call in progress; its properties are computed on demand."""
+    """A call in progress."""
 
     # Defaults in the class: most calls end before any of these would change.
     user = ""
@@ -196,7 +196,10 @@ class OwnCall(Unsent):
         self.check_room(len(reply))
 
     def stream_from(self, raw: bytes | None) -> None:
-        """Serves a call with a stream of answers, or of requests if `raw` is None."""
+        """Serves a call that streams its answers, its requests or both.
+
+        raw   the single request; None: the call streams requests
+        """
         if raw is None:
             user = partial(turn_user, self)
             self.requests = CallRequests(self._connection, self.stream, self.served, user)

@@ -3,9 +3,9 @@
     data_received ─► wire.receive ─► streams with events ─► calls ─► wire.respond …
                                      one write for all ◄─ wire.take ◄─┘
 
-The memory of a slow client is bounded. While its socket's buffer is full, nothing is read from it.
-Then, and while more than UNREAD_SOFT_MAX bytes of answers wait for its flow-control windows, no
-further call begins and handlers that stream answers wait.
+The memory of a slow client is bounded. While its socket's buffer is full, the server reads nothing
+from it. In this state, and while more than UNREAD_SOFT_MAX bytes of answers wait for the client's
+flow-control windows, complete requests are queued and handlers that stream answers wait.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ WOKEN_AT_ONCE: Final = 16
 """Upper limit of streams of answers resumed in one iteration of the event loop."""
 UNREAD_SOFT_MAX: Final = 1024 * 1024
 """Unsent bytes of a client beyond which its next calls wait. While all clients together exceed
-UNREAD_MAX, UNREAD_TIGHT_MAX applies instead."""
+UNREAD_MAX (memory.py), UNREAD_TIGHT_MAX applies instead."""
 READ_SIZE: Final = 32_768
 """Longest read handled at once. A longer read is split, as it may contain thousands of calls."""
 SPARSE_COUNT: Final = 16
@@ -75,7 +75,7 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.is_heard = self.is_used = True
         """Whether bytes, and whether events of calls, arrived since the last keepalive check."""
         self._waiting: dict[int, Stream] = {}
-        """Complete requests that wait until the client has read, by stream id."""
+        """Complete requests that wait for the client to read or for the next turn, by stream id."""
         self._rooms: dict[asyncio.Future[None], Stream] = {}
         """Streams of answers whose handlers wait until the client has read."""
 
@@ -154,7 +154,7 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.write()
 
     def count_silent(self, more: int) -> None:
-        """Adds to the number of streams that have not sent a request so far."""
+        """Adds `more` to the number of request streams without a request so far."""
         self.silent_count += more
         assert self.silent_count >= 0, "more silent streams removed than added"
 
@@ -313,7 +313,7 @@ class Http2Connection(LoopConnection, ClientConnection):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is in progress, or an answer not sent yet."""
+        """Whether a call is in progress or queued, or output is unsent."""
         return bool(self.calls or self._waiting or self._rest or self.wire.pending)
 
     @property

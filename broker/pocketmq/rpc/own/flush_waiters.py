@@ -1,4 +1,4 @@
-"""Requests whose encoded replies wait for a flush, in the form that both protocols share."""
+"""Requests whose encoded replies wait for a flush; base of the classes for gRPC and remoting."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ class FlushWaiters:
         return is_same and late.user == self._user
 
     def room(self) -> i64:
-        """Returns how many more requests may be added before the next check."""
+        """Returns how many more requests may be added before the class's limit is checked again."""
         gate = self._served.gate
         limit: i64 = gate.tight
         entered: i64 = gate.count

@@ -1,7 +1,7 @@
 """TLS handshakes in progress; if there are too many, a slow one is cancelled for a new one.
 
 A client that begins handshakes without completing them occupies slots for seconds. If all slots are
-taken, the oldest handshake of the address with most handshakes is cancelled.
+taken, the oldest handshake of the address with the most handshakes is cancelled.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Handshakes:
         assert self.count >= 0, "more handshakes ended than began"
 
     def give_up_one(self, now_s: float) -> bool:
-        """Cancels the oldest handshake of the address with most handshakes, if older than SPARED_S.
+        """Cancels the oldest handshake of the address with the most, if it is older than SPARED_S.
 
         Returns  whether a handshake was cancelled
         """

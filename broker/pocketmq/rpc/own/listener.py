@@ -3,7 +3,7 @@
     0x16        TLS, if a certificate is configured; ALPN selects h2 or http/1.1
     "PRI "      HTTP/2 by prior knowledge
     0x00        RocketMQ's remoting, if the first 9 bytes begin a frame
-    "GET ", …   HTTP/1.1: metrics and health
+    "GET ", …   HTTP/1.1: the web console, metrics and health
     "PMQ1"      a PocketMQ follower
     PROXY …     before any of these, if the setting for load balancers is on
 
@@ -102,7 +102,8 @@ def listen_on(address: str, field: str = "rpc.listen") -> list[socket.socket]:
     """Returns a list of one socket, which listens on the first address of "host:port".
 
     field    setting that the address is from
-    Errors   AddressUnavailable: the address is in use or does not belong to this machine
+    Errors   AddressUnavailable: the address is in use, is unknown, or does not belong to this
+             machine
     """
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -129,7 +130,8 @@ def listen_on(address: str, field: str = "rpc.listen") -> list[socket.socket]:
 class Listener:
     """A listening socket, and its connections whose protocol is not known yet.
 
-    is_full   returns whether the connection limit of an address is reached; "": the total limit
+    is_full   returns whether the connection limit of an address is reached; the address "" stands
+              for all connections
     """
 
     __slots__ = (
@@ -181,14 +183,14 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
     def release(self) -> None:
-        """Lets the connections that waited since `start` choose their protocol."""
+        """Continues the connections that waited since `start`."""
         self.is_held = False
         line, self._line = self._line, {}
         for start in line:
             start.look()
 
     def pause(self) -> None:
-        """Stops accepting; new connections wait in the socket for its next listener."""
+        """Stops accepting; new connections wait in the socket until another listener accepts."""
         self._is_paused = True
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
@@ -271,7 +273,7 @@ class Listener:
         self._line[start] = None
 
     def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Logs, at a limited rate, a client whose connection is closed for its protocol."""
+        """Logs, at a limited rate, a client whose connection is closed because of its protocol."""
         if self._strangers.may_tell(self._loop.time()):
             left_out = self._strangers.told()
             logger.warning(
@@ -396,12 +398,12 @@ class NewConnection:
             self.close()
 
     def _expect(self, seen: int) -> None:
-        # Not what has arrived meanwhile: it may be all that the client sends.
+        # `seen` lacks bytes that arrived after the peek: they must wake `look`.
         self._seen = seen
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, seen + 1)
 
     def _pass_header(self, data: bytes) -> bool:
-        """Returns whether no PROXY header is expected any more; reads a complete header."""
+        """Reads a complete PROXY header; returns whether no header is expected any more."""
         if not self._wants_header:
             return True
         header = read_proxy_header(data)

@@ -6,7 +6,7 @@
 If `held` exceeds HELD_MAX, the connection with the largest product of held bytes and time without
 progress is cut off. If `unread` exceeds UNREAD_MAX, answers are limited to REPLY_MAX, or to
 SMALL_REPLY_MAX for clients with many unread bytes, and clients that read too slowly are cut off. If
-it exceeds UNREAD_FACTOR * UNREAD_MAX, the client with most unread bytes is cut off.
+it exceeds UNREAD_FACTOR * UNREAD_MAX, the client with the most unread bytes is cut off.
 """
 
 import logging

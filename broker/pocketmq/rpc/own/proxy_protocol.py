@@ -28,8 +28,8 @@ class ProxyError(ValueError):
 class ProxyHeader(NamedTuple):
     """Length of a header, and the two addresses that it contains.
 
-    peer    the client's address, as gRPC writes it; "" for connections of the balancer, and if the
-            header has no IPv4 or IPv6 addresses
+    peer    the client's address, as gRPC writes it; "" if the balancer itself opened the
+            connection, or if the header has no IPv4 or IPv6 addresses
     local   the address that the client reached, "host:port"; "" if `peer` is ""
     """
 

@@ -1,8 +1,9 @@
 """One request of a remoting client, from its arrival to its reply.
 
 A request whose handler answers at once has ended when `serve` returns, without a task. Any other
-request waits for a task, which is cancelled when its client disconnects. A one-way request is not
-cancelled, as its client often disconnects at once; it gets no reply.
+request waits for a task or a future, which is cancelled when its client disconnects. A one-way
+request gets no reply. It is not cancelled, as its client often disconnects at once, unless it waits
+for messages or for another client's answer.
 """
 
 import asyncio
@@ -57,7 +58,7 @@ class RemotingSide(ServerConnection, RemotingChannel, FrameCalling):
 
 
 class RemotingCall(ClassicCall):
-    """A request in progress; its properties are computed on demand."""
+    """A request in progress."""
 
     # Defaults in the class: most calls end before any of these would change.
     user = ""
@@ -135,7 +136,7 @@ class RemotingCall(ClassicCall):
             if refusal is not None:
                 raise refusal
             method = self.served.method
-            assert method.parse is not None, "a request of remoting is not parsed by protobuf"
+            assert method.parse is not None, "a method of remoting has no parser"
             answer = method.handler(method.parse(self.command), self)
             if isinstance(answer, CoroutineType):
                 answer = begun(answer)
@@ -214,7 +215,7 @@ class RemotingCall(ClassicCall):
             self.served.stats.count_waited(seconds)
 
     def _end_cancelled(self) -> None:
-        """Asks the client to try again, if it is still connected: a stop ends waiting reads."""
+        """Refuses a connected client's call with Draining; counts any other as cancelled."""
         if self.channel.is_open and not self.command.is_one_way:
             self.refuse(Draining())
         else:
@@ -224,7 +225,7 @@ class RemotingCall(ClassicCall):
     def refuse(self, error: Exception) -> None:
         """Ends the call with an error in the form of its API.
 
-        If the error cannot be sent, the connection is closed: no client waits in vain.
+        If the error cannot be sent, the connection is closed, so that the client does not wait.
         """
         self.lose()
         begin_request(self.metadata)

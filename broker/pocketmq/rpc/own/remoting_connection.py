@@ -2,9 +2,10 @@
 
     data_received ─► CommandReader ─► queue ─► calls ─► replies, one write for all
 
-While the client does not read its replies, or CALLS_MAX requests or BODIES_MAX bytes are in
-progress, no request begins and nothing is read. Parked pulls are limited by their class instead,
-and a client's replies to the broker's requests are always taken.
+No request begins while the client does not read its replies, or while CALLS_MAX requests or more
+than BODIES_MAX bytes are in progress; then reading pauses. Parked pulls are limited by their class
+instead. A client's reply to a request of the broker is processed even then, unless a request is
+queued before it.
 Source: NettyRemotingServer, NettyServerHandler, NettyConnectManageHandler.
 """
 
@@ -99,7 +100,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         if not self.local:
             self.local = _address_of(transport.get_extra_info("sockname"))
         self._look_later()
-        self.is_draining = self.edge.is_leaving  # The first request is served.
+        self.is_draining = self.edge.is_leaving  # The client's first request is still served.
 
     def data_received(self, data: bytes) -> None:
         """Handles received bytes, and answers the requests that can be answered at once."""
@@ -258,10 +259,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._send(encode(reply))
 
     def tell(self, request: Command, /) -> bool:
-        """Sends a one-way request; returns False if that is not possible.
-
-        It is not possible while the client does not read, or if the request cannot be encoded.
-        """
+        """Sends a one-way request; returns whether it will be sent (`RemotingChannel.tell`)."""
         if not self.is_open or self._is_paused:
             return False
         try:
@@ -273,10 +271,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         return True
 
     def ask(self, request: Command, /) -> "asyncio.Future[Command]":
-        """Sends a request; returns the future reply.
-
-        The reply fails if the connection is lost, or while the client does not read.
-        """
+        """Sends a request; returns the future reply (`RemotingChannel.ask`)."""
         future: asyncio.Future[Command] = self.edge.loop.create_future()
         if not self.is_open or self._is_paused:
             why = "the client does not read" if self.is_open else "the client went away"
@@ -342,7 +337,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is in progress, or an answer not sent yet."""
+        """Whether a request is in progress or queued, or a reply is unsent."""
         return bool(self.calls or self._queue or self._rest or self.frames)
 
     @property
@@ -362,7 +357,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._stalled_size = self._received
 
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
-        """Registers a function for the loss of the connection; returns its unregistration."""
+        """Registers a function for the loss of the connection (`RemotingChannel.when_gone`)."""
         key = object()
         self._ends[key] = end
         return partial(self._forget, key)
@@ -412,7 +407,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
             self._try(end)
 
     def _try(self, end: Callable[[], None]) -> None:
-        """Calls a function for the loss of the connection; those after it are called anyway."""
+        """Calls a function registered by `when_gone`; logs its error, as others follow."""
         try:
             end()
         except Exception:
@@ -441,7 +436,7 @@ def _is_reply(item: Command | Oversized) -> bool:
 
 
 def _outlives(call: RemotingCall) -> bool:
-    """Returns whether a call continues without its client: one-way, but no wait for messages."""
+    """Returns whether a one-way call continues without its client: it waits for no messages."""
     is_wait = call.served.method.call_class in (CallClass.POLL, CallClass.QUESTION)
     return call.command.is_one_way and not is_wait
 

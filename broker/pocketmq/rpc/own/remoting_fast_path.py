@@ -21,7 +21,7 @@ from pocketmq.wire.stream import Stream
 CODE_BEGIN: Final = b'{"code":'
 """Beginning of a JSON header, as the usual clients write it."""
 REPLIES_SIZE_MAX: Final = 1024 * 1024
-"""Bytes of replies after which the usual path serves the rest of a read: it takes turns."""
+"""Bytes of replies after which the usual path, which takes turns, serves the rest of a read."""
 _CODE_SIZE: Final = 8
 _DIGITS_MAX: Final = 6
 

@@ -42,7 +42,7 @@ class CallRequests:
         return self
 
     async def __anext__(self) -> Any:
-        """Returns the next request, parsed in its turn: one in each loop iteration of the server.
+        """Returns the next request; in each loop iteration the server parses one streamed request.
 
         Errors   MalformedRequest, TooManyElements
         """
@@ -81,7 +81,7 @@ class CallRequests:
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Removes the call from the number of streams that have not sent a request."""
+        """Ends the call's counting among the request streams without a request."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)

@@ -112,7 +112,7 @@ class Lifetime:
 ENDING: Final = (CallClass.SEND, CallClass.SETTLE, CallClass.POLL)
 """Classes of calls that `quiet` waits for."""
 CONNECTIONS_WEIGHT: Final = 7
-"""Upper limit of one address's connections, as a multiple of the free connections: at most 7/8."""
+"""Upper limit of one address's connections, as a multiple of the free ones: 7/8 of all."""
 READ_GRACE_S: Final = 2.5
 """Time in which a stop lets calls that store nothing end, and clients read their answers."""
 FLUSH_S: Final = 1.0
@@ -154,7 +154,8 @@ class OwnServer:
     def add_port(self, address: str) -> int:
         """Listens on "host:port" and returns the port; port 0 chooses a free one.
 
-        Errors   AddressUnavailable: the address is in use or does not belong to this machine
+        Errors   AddressUnavailable: the address is in use, is unknown, or does not belong to this
+                 machine
         """
         found = listen_on(address)
         self._sockets += found
@@ -217,7 +218,7 @@ class OwnServer:
         return free <= 0 or held >= CONNECTIONS_WEIGHT * free
 
     def show_ready(self, *, writable: State, replica: State = True) -> None:
-        """Serves calls and reports SERVING; health checks of a state call a callable."""
+        """Serves calls and reports SERVING; a callable state is called by each health check."""
         self._serving.show_ready(writable, replica)
         for listener in self._listeners:
             listener.release()
@@ -253,9 +254,10 @@ class OwnServer:
         self._each(lambda one: one.cut_off())
 
     async def stop(self, grace_s: float) -> None:
-        """Refuses new calls; returns when all calls have ended or the grace period is over.
+        """Refuses new calls, and closes all connections when the calls have ended.
 
-        Calls that store nothing are cancelled after READ_GRACE_S.
+        Calls that store nothing are cancelled after READ_GRACE_S, all others after `grace_s`.
+        Clients then have FLUSH_S to read the last answers.
         """
         edge = self._edge
         for listener in self._listeners:

@@ -18,7 +18,7 @@ from pocketmq.store.deadlines import Deadlines
 from pocketmq.wire.stream import Stream
 
 TURN_S: Final = 0.01
-"""Longest time that all connections together get in one loop iteration."""
+"""Time for all queued connections in one loop iteration; new reads then get as much."""
 UNCOUNTED_S: Final = 0.001
 """Total time of reads before a turn begins: a turn costs a callback, as much as a small read."""
 STEP_S: Final = 0.0002
@@ -40,7 +40,7 @@ class ServerConnection(Keeping):
     @property
     @abstractmethod
     def is_busy(self) -> bool:
-        """Whether a call is in progress, or an answer not sent yet."""
+        """Whether a call is in progress or queued, or an answer is unsent."""
 
     @property
     @abstractmethod

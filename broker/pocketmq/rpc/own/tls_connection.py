@@ -1,6 +1,6 @@
 """TLS over a connection: decrypts the client's bytes, encrypts the server's.
 
-    transport ─► TlsConnection ─► ssl, in memory ─► the protocol selected by ALPN
+    transport ─► TlsConnection ─► ssl, in memory ─► the protocol by ALPN or by the first bytes
               ◄─                                 ◄─ SecuredTransport
 
 Data passes through ssl in pieces of a record's size, so that ssl's buffers stay small. After a

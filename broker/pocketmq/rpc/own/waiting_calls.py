@@ -12,7 +12,11 @@ from pocketmq.wire.stream import Stream
 
 
 class WaitingCall(Protocol):
-    """A waiting call (`OwnCall`, `PageCall`), or several (`PendingReplies`)."""
+    """One waiting call, or several that wait for the same flush.
+
+    One is an `OwnCall`, `RemotingCall` or `PageCall`, several are `PendingReplies` or
+    `PendingFrames`.
+    """
 
     def take_news(self, stream: Stream) -> None:
         """Handles events of the call's stream."""
@@ -67,7 +71,7 @@ class FrameCalling(ABC):
 
 
 class Calling(Keeping):
-    """A connection, as its calls see it.
+    """A connection of HTTP/2, as its calls see it.
 
     host       the client's address, packed as in records
     holder     the connection and its last identified user, charged for the calls that begin now
@@ -89,7 +93,7 @@ class Calling(Keeping):
 
     @abstractmethod
     def count_silent(self, more: int) -> None:
-        """Adds to the number of streams that have not sent a request so far."""
+        """Adds `more` to the number of request streams without a request so far."""
 
     @abstractmethod
     def identify(self, user: str, *, is_admin: bool) -> Holder:

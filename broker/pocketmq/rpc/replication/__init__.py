@@ -1,1 +1,1 @@
-"""The port on which slave brokers get the commit log."""
+"""Connections of replication: to followers and slaves, to a leader or master, and for fencing."""

@@ -1,10 +1,11 @@
 """Fences the former leader: a promoted broker repeatedly sends it the new term.
 
-hello of a higher epoch ──► it refuses: it is fenced now, or follows: look again after WATCH_S
+hello of a higher epoch ──► it refuses: it is fenced now, or follows; ask again after WATCH_S
                        ├──► it admits: its own term is the later one, this broker is fenced
                        └──► no connection: try again after PAUSE_S
 
-It never stops: a former leader that lost its disk would start with its settings, and lead again.
+The new leader never stops: a former leader that lost its disk would start with its settings, and
+lead again.
 """
 
 import asyncio
@@ -26,13 +27,13 @@ from pocketmq.store.tables.terms import Fence, TermTable
 PAUSE_S: Final = 2.0
 WATCH_S: Final = 30.0
 ENOUGH: Final = (LATER_EPOCH, NOT_LEADER)
-"""Reasons of a broker that does not lead any more."""
+"""Reasons with which a broker that does not lead any more refuses a hello."""
 
 logger = logging.getLogger(__name__)
 
 
 class Claim(NamedTuple):
-    """Why a broker leads.
+    """The identity, terms and address with which a broker claims to lead.
 
     address   "host:port" that its clients use
     give_up   called with the other broker's term, if that is later

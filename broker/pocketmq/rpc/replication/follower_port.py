@@ -28,7 +28,7 @@ CONNECTIONS_MAX: Final = 32
 HELLO_S: Final = 5.0
 """Time limit of a follower's hello."""
 REFUSAL_S: Final = 1.0
-"""Time limit of the writing of a refusal."""
+"""Time limit for writing a refusal."""
 
 
 class FollowerPort:

@@ -1,7 +1,7 @@
 """A follower's connection to its leader: dials, copies log and tables, reports, dials again.
 
 hello ──► answer ──► log ──► LogCopy ──► fdatasync ──► report
-                └──► begin below the own end: the log has diverged, and is cut by a restart
+                └──► begin below the end of this log: it has diverged, and a restart cuts it
 """
 
 import asyncio
@@ -142,7 +142,8 @@ class FollowerLink:
     def floor(self) -> int:
         """Returns the physical offset from which on the leader has the log; 0 if it is unknown.
 
-        A leader keeps what delays, leases and transactions need. Only it has their state.
+        The leader keeps the records that delays, leases and transactions need, as only the leader
+        has their state.
         """
         return self._kept_from
 
@@ -196,7 +197,7 @@ class FollowerLink:
             self.trouble = trouble
             if self._task is not own:  # A group of tasks that fails swallows a cancellation.
                 return
-            while own.cancelling():  # A group that is ending already may leave its own behind.
+            while own.cancelling():  # A task group that was ending may leave its cancellation.
                 own.uncancel()
             pause_s = PAUSE_S if was_connected else min(2 * pause_s, PAUSE_MAX_S)
             await asyncio.sleep(pause_s)
@@ -237,9 +238,10 @@ class FollowerLink:
         return False
 
     def _look_closer(self, common: int, *, is_none_common: bool) -> None:
-        """Asks again before the log is cut, unless the last hello left no question.
+        """Makes the next hello ask again, unless the last one settled where the logs differ.
 
-        A cut must not remove what both have: a promotion may come before it is copied again.
+        A cut must not remove records that both logs have: a promotion may come before they are
+        copied again.
         Errors   LeaderBroken: the next hello asks
         """
         store, named = self._store, self._named
@@ -260,7 +262,7 @@ class FollowerLink:
         rest: bytes,
         *beside: Coroutine[Any, Any, None],
     ) -> None:
-        """Takes what arrives until the connection ends; other work runs meanwhile.
+        """Processes what arrives until the connection ends; the work `beside` runs meanwhile.
 
         Errors   TimeoutError, OSError, LeaderBroken, BrokerError, each in a group
         """
@@ -273,7 +275,7 @@ class FollowerLink:
                 if not content:
                     break
                 await self._take(stream, content)
-                if len(content) == READ_SIZE:  # The next read would not wait.
+                if len(content) == READ_SIZE:  # The next read might not wait.
                     await asyncio.sleep(0)
             for task in tasks:
                 task.cancel()
@@ -304,7 +306,10 @@ class FollowerLink:
             raise
 
     async def _proven(self) -> tuple[int, tuple[Proof, ...]]:
-        """Returns the end of the log, and its last record; without one the log is empty."""
+        """Returns the log's end and its last record; () for a log without records.
+
+        Errors   LeaderBroken: this store is damaged
+        """
         store, copy = self._store, self._store.copy
         assert copy is not None
         if store.damage is not None:

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Session(NamedTuple):
-    """One connection to a master; `written` has the contents that it wrote, by name."""
+    """One connection to a master; `written` has the tables that were copied over it, by name."""
 
     calls: MasterCalls
     written: dict[str, bytes]
@@ -58,7 +58,7 @@ class MasterLink(FollowerLink):
         super().start()
 
     def floor(self) -> int:
-        """Returns an offset above all others: retention does not wait for the master's."""
+        """Returns an offset above all others: retention here does not wait for the master."""
         return EVERYTHING
 
     async def finish(self) -> None:
@@ -95,7 +95,7 @@ class MasterLink(FollowerLink):
             opened = await self._dial.open_port(shape.ha_port)
         ha_reader, ha_writer = opened
         try:
-            # RocketMQ takes 0 for an empty slave, and sends its last file. Byte 0 of a log is 0.
+            # A master sends its last file to a slave that reports 0. Byte 0 of a log is always 0.
             first = max(begin, 1)
             copy.begin(begin)
             if begin < first:
@@ -171,8 +171,8 @@ class MasterLink(FollowerLink):
     async def _has_blank(self, calls: MasterCalls, begin: int, end: int, master_end: int) -> bool:
         """Returns whether the master has what follows this log's last record: nothing, or a BLANK.
 
-        A start may end this log behind the BLANK of a file. If the master lost it, it puts other
-        records there.
+        A recovery may end this log behind the BLANK of a file. A master that lost the BLANK puts
+        other records there.
 
         begin, end   end of the last record, and of this log
         """

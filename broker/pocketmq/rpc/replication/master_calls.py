@@ -39,7 +39,7 @@ class MasterCalls:
     async def ask(self, code: int, fields: Mapping[str, str] | None = None) -> bytes:
         """Returns the body of the answer.
 
-        Errors   LeaderBroken: it refuses, or no answer of the protocol; OSError
+        Errors   LeaderBroken: the master refuses, or breaks RocketMQ's protocol; OSError
         """
         body = await self.find(code, fields)
         if body is None:
@@ -62,7 +62,7 @@ class MasterCalls:
     async def answer(self, code: int, fields: Mapping[str, str] | None = None) -> Command:
         """Returns the answer, whatever its code.
 
-        Errors   LeaderBroken: no answer of the protocol; OSError
+        Errors   LeaderBroken: the master breaks RocketMQ's protocol; OSError
         """
         async with self._turn:
             self._number += 1
