@@ -131,6 +131,9 @@ def test_of_both_judgements_the_worse_counts_and_the_error_names_its_limit() -> 
         "file, the reserve and retention.disk_margin_bytes; free space, they resume by themselves"
     )
     assert isinstance(below, DiskNearlyFull)
+    assert "0 bytes free (100 % used), sends need 100 bytes" in str(
+        refusal_of(RetentionSettings(disk_margin_bytes=30), disk(0))
+    )
     assert refusal_of(both, disk(GIB, used=GIB)) is None
 
 

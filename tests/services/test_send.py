@@ -177,6 +177,17 @@ async def test_a_refused_request_creates_no_topic(
     assert sender.topics.names() == before
 
 
+@pytest.mark.parametrize("delivery", [DeliveryRequest(), DeliveryRequest(delay_ms=5_000)])
+async def test_a_send_refused_for_a_full_disk_creates_no_topic(
+    sender: Sender, delivery: DeliveryRequest
+) -> None:
+    sender.broker.store.writing.refuse(errors.DiskFull(path="/store"))
+    before = sender.topics.names()
+    with pytest.raises(errors.DiskFull):
+        await sender.send(draft("fresh", delivery=delivery))
+    assert sender.topics.names() == before
+
+
 async def test_a_delay_that_is_too_long_creates_no_topic(sender: Sender) -> None:
     with pytest.raises(errors.IllegalDeliveryTime):
         await sender.send(draft("fresh", delivery=DeliveryRequest(delay_ms=25 * 3_600_000)))

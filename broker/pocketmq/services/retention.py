@@ -167,7 +167,7 @@ def refusal_of(settings: RetentionSettings, space: DiskSpace) -> BrokerError | N
             free_bytes=space.usable_bytes,
             limit_percent=settings.disk_refuse_percent,
         )
-    if space.usable_bytes <= 0:
+    if not settings.disk_margin_bytes:
         return DiskFull(path=space.path)
     return DiskNearlyFull(
         path=space.path,

@@ -331,7 +331,7 @@ class Send:
         if kind in AT_ONCE_KINDS:
             batch = self._batch(topic, drafts, peer_host, envelope)
             if not is_made:
-                await self._make_topic(topic, envelope.queue_count)
+                await self._make_topic(topic, ((destination, batch),), envelope.queue_count)
             (result,) = await self._store.writing.put(((destination, batch),), wait=drafts.wait)
             sent = Sent(destination, batch.unique_keys, result)
         else:
@@ -384,7 +384,7 @@ class Send:
         """Creates missing topics, and waits until the log has room; returns whether it waited."""
         config, has_waited = self._store.tables.topics.find(topic), False
         if config is None or not config.is_kept:
-            await self._make_topic(topic, wanted)
+            await self._make_topic(topic, runs, wanted)
             has_waited = True
         for name in {destination.topic for destination, _ in runs} & BROKERS_OWN:
             # Recovery finds delayed messages only if their topic is in the topic table.
@@ -429,11 +429,12 @@ class Send:
             raise TopicNotFound(topic=name)
         return config or self._planned(name)
 
-    async def _make_topic(self, topic: str, wanted: int) -> None:
-        """Adds a topic to the topic table.
+    async def _make_topic(self, topic: str, runs: Sequence[Run], wanted: int) -> None:
+        """Adds a topic to the topic table, unless the store refuses the runs.
 
         Source   TopicConfigManager.createTopicInSendMessageMethod
         """
+        await self._store.writing.room(runs)
         if self._store.tables.topics.find(topic) is not None:
             await self._store.tables.topics.keep(topic)
         else:
