@@ -146,7 +146,7 @@ class Access:
 
         what     text of the log event: the action and its object
         by       access key of the actor; "" without authentication
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         self.refresh()
         await self.table.save()

@@ -1,1 +1,4 @@
-"""Administration of an open store."""
+"""Administration of an open store.
+
+A change of a table that may raise DiskFull may also raise NotReplicated and StoreFailed.
+"""

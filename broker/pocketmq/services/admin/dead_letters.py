@@ -37,7 +37,7 @@ async def list_dead_letters(
 ) -> Page[DeadLetters]:
     """Returns the dead-letter counts of a group, or a page of the counts of all groups.
 
-    Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken
+    Errors   IllegalGroup, GroupNotFound, IllegalNumber, IllegalPageToken, StorageError, DiskSlow
     Cost     one read of the log for each queue with pending dead letters
     """
     if group:
@@ -50,7 +50,7 @@ async def list_dead_letters(
 async def dead_letters(store: MessageStore, group: str) -> DeadLetters:
     """Returns the number of a group's pending dead letters, and the store time of the oldest.
 
-    Errors   GroupNotFound
+    Errors   GroupNotFound, StorageError, DiskSlow
     """
     topic = dead_letter_topic(group)
     waiting, stored, oldest_ms = 0, 0, 0

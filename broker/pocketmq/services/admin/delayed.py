@@ -24,7 +24,7 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
 LOOKED_AT_MAX: Final = 1_024
-"""Upper limit of records read for one page, listed or not: about 15 ms of work."""
+"""Number of records, listed or not, after which a page ends: about 15 ms of work."""
 READ_COUNT: Final = 256
 READ_BYTES: Final = 1024 * 1024
 RECORDS_OF_KEY: Final = 64
@@ -62,7 +62,8 @@ class Delayed:
         """Returns a page of delayed messages; the last page has the token "".
 
         topic    target topic; "": all topics
-        Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow
+        Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow; for the first page those of
+                 `MessageStore.all_dispatched`
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
         if not page_token:  # The list must contain all messages whose sends were answered before.

@@ -28,7 +28,7 @@ async def group_lag(
     topic         topic of the queues; "": all topics in which the group has offsets, and the retry
                   topics of these
     read_leased   returns the messages that groups have under leases
-    Errors        IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound
+    Errors        IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound, StorageError, DiskSlow
     Cost          one read of the log for each queue with lag
     """
     if topic:

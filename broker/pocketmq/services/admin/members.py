@@ -120,7 +120,7 @@ class Members:
         return sorted(found, key=lambda member: -member.seen_ms)
 
     def counts(self) -> Mapping[str, int]:
-        """Returns the number of clients by group."""
+        """Returns the number of clients by group; a client counts once for each of its modes."""
         return Counter(group for (group, _, _), _ in self._fresh())
 
     def _fresh(self) -> Iterable[tuple[tuple[str, str, str], SeenClient]]:

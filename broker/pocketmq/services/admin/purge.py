@@ -30,7 +30,7 @@ async def purge_topic(
                 later; empty: all
     Returns     the changed queues: those of the topic, then those of its retry topics
     Errors      IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, QueueOutOfRange,
-                IllegalNumber, DiskFull, StoreDamaged
+                IllegalNumber, DiskFull, StoreDamaged, StorageError, DiskSlow, FollowersLate
     Source      none; RocketMQ deletes whole files only
     """
     config = changeable_topic(store, name, why="purge")

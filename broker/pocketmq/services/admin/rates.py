@@ -19,7 +19,7 @@ WINDOWS: Final = {
     "statsHour": (600_000, 6),
     "statsDay": (3_600_000, 24),
 }
-"""Name -> (ms between samples, intervals between the first and the last)."""
+"""Name -> (ms between samples, number of samples in the window)."""
 FRESH_MS: Final = 1_000
 """Time for which sums are cached: an exporter requests hundreds of rates at once."""
 Key = tuple[str, str]
@@ -63,7 +63,7 @@ class Window:
         assert self._base_ms <= now_ms, "a window begins in the future"
 
     def since(self, key: Key, value: int, now_ms: int) -> tuple[int, float]:
-        """Returns (sum, sum for each second) of a counter since the window's begin.
+        """Returns (increase, increase per second) of a counter since the window's begin.
 
         A window shorter than SAMPLE_MS counts as SAMPLE_MS long: the first messages after the
         broker started must not give a high rate.
@@ -122,7 +122,7 @@ class Rates:
         return {name: (sums[key], self.since(MINUTE, key)[1]) for name, key in keys.items()}
 
     def since(self, window: str, key: Key) -> tuple[int, float]:
-        """Returns (sum, sum for each second) of a series in a window; `window`: key of WINDOWS."""
+        """Returns (increase, increase per second) of a series in a window, a key of WINDOWS."""
         value = self._fresh().get(key, 0)
         return self._windows[window].since(key, value, self._clock.monotonic_ms())
 

@@ -14,16 +14,16 @@ from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.reading import Place, Reading
 
 LAST: Final = 16
-"""Messages that are read at the end of a queue."""
+"""Number of messages that are read at the end of a queue."""
 QUEUES_MAX: Final = 64
-"""Upper limit of queues that are read; those with older messages are left out."""
+"""Upper limit of queues that are read: those with the newest messages."""
 BYTES_MAX: Final = 4 * 1024 * 1024
 """Upper limit of bytes that are read; a larger record is left out."""
 _BORN_HOST: Final = 9
 
 
 async def last_senders(store: MessageStore, topic: str) -> dict[bytes, int]:
-    """Returns packed address -> store time of the newest message that was found from it.
+    """Returns packed address -> store time (ms) of the newest message found from that address.
 
     A message that the broker itself moved to the topic has the address of its first sender.
 

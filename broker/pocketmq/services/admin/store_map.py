@@ -52,7 +52,8 @@ async def map_store(
 ) -> StoreMap:
     """Returns a map of the log.
 
-    part_count   wanted number of parts; there is at least one for each file, unless files are more
+    part_count   wanted number of parts. Each file has at least one part; if there are more files
+                 than parts, a part has several files
     may_see      returns whether the caller sees a topic's name
     Errors       StorageError, DiskSlow
     Cost         up to SAMPLES reads of queues and PARTS reads of the log, in pieces of PIECE
@@ -133,7 +134,7 @@ def _bounds(store: MessageStore, part_count: int) -> list[int]:
     files = max(-(-(end - first) // size), 1)
     each = max(part_count // files, 1)
     joined = max(-(-files // part_count), 1)
-    """Files of one part, if they are more than parts."""
+    """Number of files of one part."""
     step = size * joined if joined > 1 else max(size // each, 1)
     bounds = [
         begin

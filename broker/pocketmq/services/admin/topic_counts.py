@@ -75,7 +75,7 @@ async def topic_counts(
 ) -> TopicCounts:
     """Returns the message counts of a topic and of its queues.
 
-    totals_only   the result has neither queues nor times, sizes or rates
+    totals_only   whether to leave out queues, times, sizes and rates
     Errors        IllegalTopic, TopicNotFound, StorageError, DiskSlow
     """
     config = store.tables.topics.existing(name)

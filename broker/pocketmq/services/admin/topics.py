@@ -105,7 +105,7 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
 
 
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
-    """Removes topics; until the queues of a topic are removed, sends to the topic are refused."""
+    """Removes topics with their queues, offsets and orders; a new creation of a topic waits."""
     for topic in topics:
         async with store.tables.topics.leaving(topic):
             await store.tables.topics.remove(topic)
@@ -127,19 +127,18 @@ def list_topics(
 
 
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:
-    """Returns a topic and the state of each queue.
+    """Returns a topic and the state of each queue, as `all_queue_states`.
 
-    Removed queues that still exist on the disk are at the end.
-
-    Errors   IllegalTopic, TopicNotFound
+    Errors   IllegalTopic, TopicNotFound, StorageError, DiskSlow
     """
     config = store.tables.topics.existing(name)
     return config, await all_queue_states(store, config)
 
 
 async def all_queue_states(store: MessageStore, config: TopicConfig) -> list[QueueState]:
-    """Returns the state of each queue of a topic; removed ones on the disk are at the end.
+    """Returns the state of each queue of a topic.
 
+    Queues at or above the topic's queue count, whose files still exist, are at the end.
     Errors   StorageError, DiskSlow
     Cost     two reads of the log a queue
     """

@@ -447,7 +447,7 @@ class Consume:
         return count
 
     async def expect(self, request: ReceiveRequest) -> bool:
-        """Returns whether a receive would get messages, after a wait for some; leases nothing."""
+        """Waits for messages like a receive, but leases none; returns whether there are any."""
         target = self._target(request.group, request.topic)
         waits = request.wait_ms > 0 and not self._long_polls.is_draining
         if waits and not self._has_messages(target, request):

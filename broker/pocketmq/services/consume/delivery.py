@@ -18,7 +18,7 @@ class DeliveryMode(ABC):
 
     @abstractmethod
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes messages visible soon that never reached the client.
+        """Makes messages that never reached the client visible soon.
 
         Returns   whether some of these messages can be received at once
         """

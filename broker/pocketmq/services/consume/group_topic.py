@@ -90,7 +90,7 @@ class GroupTopic:
         return topic.read_queue_count if topic.is_readable else 0
 
     def reads(self, topics: set[str]) -> bool:
-        """Returns whether the topic or one of its retry topics is among some topics."""
+        """Returns whether `topics` contains the topic or one of its retry topics."""
         return any(name in topics for name, _ in self._names)
 
     def in_turn(self) -> list[GroupQueue]:

@@ -150,7 +150,7 @@ class Journal:
         return results[-1].queue_offset
 
     def when_durable(self, then: Callable[[BaseException | None], None]) -> None:
-        """Calls `then` with None once all puts are durable, or with the error of the flush."""
+        """Calls `then` with None once `durable` would return, or with the error of the flush."""
         if not self._store.settings.is_sync:
             then(None)
             return

@@ -308,7 +308,7 @@ class LeaseTable:
         return next(iter(self._open), end)
 
     def oldest(self, before: int, count: int) -> list[Lease]:
-        """Returns the `count` oldest leases, without those at or above the journal offset `before`.
+        """Returns those of the `count` oldest leases that are below the journal offset `before`.
 
         Leases with a settlement in progress are left out, and leases that are not added yet.
         """

@@ -57,7 +57,7 @@ def begin_at_ends(store: MessageStore, group: str, topic: str) -> None:
 async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
     """Returns the queue offset for a begin (model/begin.py).
 
-    Errors   Corruption, DiskSlow
+    Errors   StorageError, DiskSlow
     Source   PopMessageProcessor.getInitOffset
     """
     reading = store.reading
@@ -73,7 +73,7 @@ async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms:
 async def begins_recently(store: MessageStore, topic: str, queue_id: int) -> bool:
     """Returns whether message 0 of a queue exists and is among the last RECENT_BYTES of the log.
 
-    Errors   Corruption, DiskSlow
+    Errors   StorageError, DiskSlow
     Source   DefaultMessageStore.checkInMemByConsumeOffset
     """
     lower, upper = store.reading.queue_range(topic, queue_id)
@@ -92,7 +92,7 @@ def without_offset(store: MessageStore, queues: Iterable[GroupQueue]) -> list[Gr
 async def begin_in(store: MessageStore, queues: Sequence[GroupQueue], begin_ms: int) -> None:
     """Sets the first offsets of a group in queues of a topic; durable when it returns.
 
-    Errors   Corruption, DiskSlow, DiskFull
+    Errors   StorageError, DiskSlow, DiskFull, NotReplicated
     """
     offsets, (group, topic) = store.tables.offsets, (queues[0].group, queues[0].topic)
     is_begun = offsets.has_some(group, topic)

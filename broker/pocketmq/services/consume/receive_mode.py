@@ -42,8 +42,8 @@ async def pull_wanted(
 
     If a record is damaged, the result is empty and continues after that record.
 
-    user     user for whose turn a filter that reads records waits (store/heavy_turns.py)
-    Errors   Corruption of a consume queue, DiskSlow
+    user     a filter that reads records waits for a heavy turn of this user (store/heavy_turns.py)
+    Errors   StorageError other than MessageDamaged, DiskSlow; Draining
     """
     try:
         result = await value_of(store.reading.pull(asked, accept, joined=joined))
@@ -105,7 +105,7 @@ class ReceiveMode(ABC):
     async def durable(self) -> None:
         """Waits until all leases so far are as durable as the delivery mode promises.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
 
     @abstractmethod

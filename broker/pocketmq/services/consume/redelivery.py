@@ -53,7 +53,7 @@ class Redelivery:
     async def prepare(self, group: GroupConfig) -> None:
         """Creates the delay, retry and dead-letter topics of a group; durable when it returns.
 
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         await self._topics.ensure(SCHEDULE_TOPIC, len(self._levels.delays_ms))
         await self._topics.ensure(
@@ -64,7 +64,7 @@ class Redelivery:
     async def prepare_lease_retry(self, group: GroupConfig, topic: str) -> None:
         """Creates the topics for messages of a topic whose leases expire; durable when it returns.
 
-        Errors   DiskFull
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         name = topic if topic.startswith(RETRY_PREFIX) else lease_retry_topic(group.name, topic)
         await self._topics.ensure(name, LEASE_RETRY_QUEUE_COUNT)

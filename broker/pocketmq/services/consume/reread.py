@@ -20,6 +20,7 @@ async def reread(reading: Reading, queue: GroupQueue, queue_offsets: list[int]) 
     """Returns the records of a queue by queue offset; deleted and damaged records are left out.
 
     Shape    queue_offsets ascending
+    Errors   StorageError, DiskSlow
     """
     wanted = set(queue_offsets)
     found: dict[int, bytes] = {}

@@ -30,7 +30,7 @@ class Returns:
     async def prepare(self, group: str) -> GroupConfig:
         """Creates the topics of a group's returned messages, durably; returns the group.
 
-        Errors   GroupNotFound, DiskFull
+        Errors   GroupNotFound, DiskFull, NotReplicated, StoreFailed
         """
         config = self._store.tables.groups.existing(group)
         await self._redelivery.prepare(config)

@@ -68,7 +68,7 @@ class Level:
             del self.seen[:-1:2]  # Merged entries are due later, never earlier.
 
     def clock_set(self, now: Now, upper: int) -> None:
-        """Has the level checked at once after a change of the wall clock."""
+        """Makes the next check of the level due at once, after a change of the wall clock."""
         self.look_at_ms = min(self.look_at_ms, now.monotonic_ms)
         self._due_time.forget(self.queue_offset)
         self.see(now, upper)

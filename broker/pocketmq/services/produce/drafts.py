@@ -71,8 +71,8 @@ class Envelope(NamedTuple):
     notes        for each message: encoded properties that replace WAIT; empty: WAIT is stored
     system_flag  system flag of all messages: whether their bodies are compressed
     blocks       property blocks that a classic client encoded, to which the broker adds its
-                 properties; empty: the broker encodes the blocks. As in RocketMQ, only its proxy
-                 and PocketMQ's own protocol check the type of a topic, not the classic one
+                 properties; empty: the broker encodes the blocks. As in RocketMQ, the type of a
+                 topic does not restrict messages of classic clients
     queue_count  number of queues that the client expects if the send creates the topic; 0: any
     returned_times   how often a group returned the messages; their topic is its retry or
                      dead-letter topic, which exists. None: the messages are new

@@ -267,7 +267,7 @@ class Send:
 
     @property
     def is_durable(self) -> bool:
-        """Whether sends are answered without waiting for a flush, and for followers."""
+        """Whether sends are answered without a wait for a flush or for followers."""
         return not self._store.settings.waits
 
     @property
@@ -290,7 +290,7 @@ class Send:
         Repeats within the deduplication window return the first result.
 
         Errors   subclasses of RequestError: nothing is stored; subclasses of Unavailable: the
-                 request may be retried
+                 request may be retried; StoreFailed: the messages may be stored or not
         Source   SendMessageProcessor.sendMessage, sendBatchMessage
         """
         window_ms = self._rules.dedupe_window_ms
@@ -413,7 +413,8 @@ class Send:
     async def topic(self, name: str) -> TopicConfig:
         """Returns a topic by its name; creates a missing topic if automatic creation is on.
 
-        Errors   IllegalTopic, SystemTopic, TopicNotFound, LimitReached, DiskFull
+        Errors   IllegalTopic, SystemTopic, TopicNotFound, LimitReached, DiskFull, NotReplicated,
+                 StoreFailed
         """
         config = self.planned_topic(name)
         found = self._store.tables.topics.find(name)
@@ -449,7 +450,7 @@ class Send:
         )
 
     def _planned(self, topic: str, wanted: int = 0) -> TopicConfig:
-        """Returns a topic that has queues but no table entry, or a new topic like TBW102.
+        """Returns a topic that has queues but no row, or a new topic by the template TBW102.
 
         wanted   upper limit of a new topic's queues; 0: no limit but the default
         Errors   IllegalTopic, SystemTopic, TopicNotFound

@@ -115,7 +115,7 @@ class FifoAck(AckMode):
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Changes invisible durations, also for the message groups' later messages, which wait."""
+        """Changes invisible durations; later messages of the groups wait for the new ends."""
         settled: list[Settled] = []
         now_ms = self._store.clock.wall_ms()
         for handle, invisible_ms in entries:
@@ -139,7 +139,7 @@ class FifoAck(AckMode):
         return f"{place._replace(invisible_ms=hidden_ms).prefix}{held.queue_offset}"
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes messages visible that never reached the client; returns whether there were any."""
+        """Ends leases of messages that never reached the client; returns whether any existed."""
         found = [held for handle in handles if (held := self.find(group, topic, handle))]
         for held in found:
             held.state.release([held.queue_offset], held.place.popped_at_ms)

@@ -43,7 +43,7 @@ class FifoDelivery(DeliveryMode):
         self._order = 0
 
     def release(self, group: str, topic: str, handles: Sequence[str]) -> bool:
-        """Makes messages visible at once that never reached the client."""
+        """Makes messages that never reached the client visible at once."""
         return self.ack.release(group, topic, handles)
 
     def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> list[GroupTopic]:

@@ -25,7 +25,7 @@ WINDOW_MAX: Final = 4_096
 ENDS_KEPT_MAX: Final = 64
 """The heap of ends is rebuilt when it is longer than this, plus twice the message groups."""
 BROKER_CLAIM: Final = "broker"
-"""Claim of leases of the broker itself, which end with the broker; no client's claim is like it."""
+"""Claim of the broker's own leases, which end when it stops; no client's claim can equal it."""
 LATE_CLAIMS_MAX: Final = 16
 """Outdated claims (receive ids) are dropped when there are more than this, plus the delivered
 messages."""

@@ -141,7 +141,7 @@ class OrderTable:
     async def saved(self) -> None:
         """Waits until every change so far is durable.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         await self._orders.saved()
 
@@ -162,7 +162,7 @@ class OrderTable:
 
         runs     returns the replacements; deleted messages have no replacement
         undo     called after an error
-        Errors   errors of a put: nothing was settled
+        Errors   errors of `runs` and of a put: nothing was settled; those of `saved`
         """
         try:
             made = await runs()
