@@ -113,7 +113,7 @@ class Query:
         """Returns the queue offset for a store time.
 
         time_ms   ms since 1970
-        Errors    IllegalNumber, DiskSlow
+        Errors    IllegalNumber, StorageError, DiskSlow
         """
         check_number("time_ms", time_ms)
         reading = self._store.reading

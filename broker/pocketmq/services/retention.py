@@ -1,9 +1,9 @@
 """Retention: deletes the oldest files of the commit log.
 
-`decide` returns why the oldest file is deleted. The file being written and files not yet dispatched
-are kept. A file is as old as its last message, so copying a file does not change its age. When the
-wall clock is set forward by more than an hour, file ages ignore the change for an hour, so that
-operators can correct the clock.
+`decide` returns why the oldest file is deleted. The file being written is kept, and so are files
+that recovery after a power cut needs. A file is as old as its last message, so copying a file does
+not change its age. When the wall clock is set forward by more than an hour, file ages ignore the
+change for an hour, so that operators can correct the clock.
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -49,7 +49,8 @@ logger = logging.getLogger(__name__)
 class RetentionSettings:
     """Settings of retention.
 
-    archive_hold       whether files that no archive has are kept, unless the disk is short of room
+    archive_hold       whether files that an archive lacks are kept, unless the disk is short of
+                       room
     hours              local hours in which files expire by age, like "04" or "4;16"; empty: any
     disk_margin_bytes  see `room_of`
     """
@@ -237,7 +238,7 @@ class Retention:
     refuse          called with the error of sends, None if sends are accepted
     find_holder     returns the pending message at a floor
     expire_topics   expires messages by the retention of single topics; called with the wall time
-    archived        returns the archive that has the least of the log
+    archived        returns the archive whose end of the log is lowest
     """
 
     __slots__ = (
@@ -275,7 +276,7 @@ class Retention:
         self._expire_topics = expire_topics
         self._archived = archived
         self.holder: RetentionHolder | None = None
-        """The pending message that prevents the deletion of the expired oldest file."""
+        """The pending message or archive that prevents the deletion of the expired oldest file."""
         self._clock = BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
@@ -308,13 +309,19 @@ class Retention:
         assert self._settings is settings
 
     def expire_soon(self) -> bool:
-        """Lets the next round delete expired files at any hour; returns whether retention is on."""
+        """Makes the next round delete expired files at any hour; returns whether retention is on.
+
+        Effects  none if retention is off
+        """
         self._asked = self._is_on
         return self._is_on
 
     @property
     def status(self) -> str:
-        """Status for operators: "on", "off" or "refusing sends", and `holder` if there is one."""
+        """Status for operators: "on", "off" or "refusing sends".
+
+        It also names the count of deleted unarchived files, and `holder`, if there are any.
+        """
         state = "on" if self._is_on else "off"
         if self._alert() == 2:
             state = "refusing sends"

@@ -92,7 +92,7 @@ def without_offset(store: MessageStore, queues: Iterable[GroupQueue]) -> list[Gr
 async def begin_in(store: MessageStore, queues: Sequence[GroupQueue], begin_ms: int) -> None:
     """Sets the first offsets of a group in queues of a topic; durable when it returns.
 
-    Errors   StorageError, DiskSlow, DiskFull, NotReplicated
+    Errors   StorageError, DiskSlow, DiskFull
     """
     offsets, (group, topic) = store.tables.offsets, (queues[0].group, queues[0].topic)
     is_begun = offsets.has_some(group, topic)

@@ -105,7 +105,7 @@ class ReceiveMode(ABC):
     async def durable(self) -> None:
         """Waits until all leases so far are as durable as the delivery mode promises.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
 
     @abstractmethod

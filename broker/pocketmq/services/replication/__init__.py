@@ -1,1 +1,1 @@
-"""Replication of the commit log to slave brokers."""
+"""Replication of commit log and tables to PocketMQ followers and RocketMQ slaves; role changes."""

@@ -1,7 +1,7 @@
 """Computes from followers' reports which part of the log enough of them have.
 
-    reports   f1: 700   f2: 540   f3: 90          needed 2 followers: 540
-    puts      … 400 │ 520 │ 610                   the last end of a put up to it: 520
+    reports   f1: 700   f2: 540   f3: 90          two followers are needed: two have it up to 540
+    ends      … 400 │ 520 │ 610                   the last end of a put up to 540: the mark is 520
 
 A report may end inside a record or a put, and consumers must not see a part of either. So the ends
 of puts are kept from when they are sent, and the mark only advances to such an end. A follower
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pocketmq.store.marks import Marks
 
 ENDS_MAX: Final = 4_096
-"""Upper limit of remembered ends of puts. Above it, the last one is replaced by later ones."""
+"""Upper limit of remembered ends of puts. At the limit, a later end replaces the last one."""
 
 
 class InSync(NamedTuple):

@@ -54,9 +54,12 @@ class LeaderAlive(NamedTuple):
 
 
 class LeaderMarks(NamedTuple):
-    """The end of the log that the leader shows to consumers, and the store time of its record.
+    """The part of the log that the leader shows to consumers.
 
-    begin   physical offset of the leader's oldest byte: messages above it may be needed again
+    confirmed       physical offset of its end
+    store_time_ms   store time of the last record below `confirmed`
+    begin           physical offset of the leader's oldest byte: messages above it may be needed
+                    again
     """
 
     confirmed: int

@@ -1,7 +1,7 @@
 """Admits PocketMQ followers to a leader: their handshake, and their streams.
 
-A follower signs its hello as an admin if calls must be signed. One that connects again replaces
-its earlier connection.
+A follower signs its hello as an admin if calls must be signed. If a follower connects again, its
+earlier connection ends.
 """
 
 import asyncio
@@ -117,7 +117,8 @@ class Followers:
     def _check_whole(self, hello: Hello, common: int) -> None:
         """Ends the lead of a broker whose log lacks what it showed to consumers before.
 
-        A follower that lost messages with its leader's agreement is one of an earlier term.
+        Only a follower whose last term is this broker's proves that: a forced promotion may give up
+        messages that followers of an earlier term have.
         Errors   FollowerRefused
         """
         store = self._store

@@ -1,8 +1,9 @@
 """The leader of slave brokers: their connections, their lag, and the log that is kept for them.
 
-A slave gets the log up to its visible end: with sync flush, the flushed records. So it never has a
-record that a crash of this broker could take back. Slaves for which acknowledgements wait get
-records before they are flushed, so that all brokers flush at the same time.
+Slaves are slave brokers of RocketMQ, and PocketMQ followers. A slave of RocketMQ gets the log up to
+its visible end: with sync flush, the flushed records. So it never has a record that a crash of this
+broker could take back. PocketMQ followers, and slaves for which acknowledgements wait, get records
+before they are flushed, so that all brokers flush at the same time.
 Source: DefaultHAService.
 """
 
@@ -32,7 +33,7 @@ RING_AGAIN_MS: Final = 1_000
 IDLE_MS: Final = 60_000
 """Interval of steps while no slave is connected."""
 TELL_AGAIN_MS: Final = 600_000
-"""Pause before a refusal is logged again that has not changed."""
+"""Pause before an unchanged refusal is logged again."""
 NUMBERS: Final = re.compile(r"[0-9]+")
 GONE_MAX: Final = 16
 """Upper limit of slaves that are remembered without a connection."""
@@ -125,7 +126,7 @@ class Leader:
     def admit(
         self, peer: str, follower: str, begin: int, timer: TimerProof | None = None
     ) -> OwnStream:
-        """Adds the connection of a PocketMQ follower; an earlier one of it ends.
+        """Adds the connection of a PocketMQ follower; earlier connections of it end.
 
         begin   physical offset at which its stream begins
         timer   proof of what it has of the timer log
@@ -150,7 +151,8 @@ class Leader:
     def disconnect(self, stream: SlaveStream, why: str) -> None:
         """Removes a connection, and keeps the log for its slave for KEEP_MS.
 
-        The protocol names no slave: one that connects from the same host counts as the same.
+        RocketMQ's protocol does not name slaves: a slave that connects from the same host counts as
+        the same one.
         """
         del self._rings[stream]
         stream.waker.close()
@@ -340,8 +342,8 @@ class Leader:
     def floor(self) -> int:
         """Returns the physical offset from which on the log is kept for slaves.
 
-        A slave that lags by more than `lag_bytes_max`, or that is gone for KEEP_MS, is not waited
-        for.
+        The log is not kept for a slave that lags by more than `lag_bytes_max`, or that was
+        disconnected for KEEP_MS.
         """
         now_ms, end = self._now_ms(), self.ends().end
         acknowledged = [

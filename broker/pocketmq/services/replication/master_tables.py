@@ -101,7 +101,7 @@ def ends_of(body: bytes) -> MasterEnds:
 
 
 def is_blank(body: bytes, size_left: int) -> bool:
-    """Returns whether the answer to MESSAGE is the BLANK of a file with so many bytes left."""
+    """Returns whether an answer to MESSAGE is the BLANK of a file with `size_left` bytes left."""
     return body[:BLANK_SIZE] == encode_blank(size_left)
 
 

@@ -155,7 +155,7 @@ class SlaveStream:
 
     @property
     def has_tables(self) -> bool:
-        """Whether a promotion would find tables with the log; a slave copies its own."""
+        """Whether a promotion would find tables; a slave of RocketMQ copies them itself."""
         return True
 
     @property

@@ -56,8 +56,9 @@ class Roles:
     """The role of one broker.
 
     switch          restarts the broker's services
-    link            a follower's connection to its leader; None: the broker leads or is fenced
-    aside           extent of records that were set aside, because the leader's log differed
+    link            a follower's connection to its leader; None: the broker led when its services
+                    started. A fenced broker does not use it
+    aside           size of the records that were set aside, because the leader's log differed
     """
 
     __slots__ = (

@@ -47,7 +47,7 @@ class TableCopy:
         self.seq = 0
 
     async def timer_proof(self) -> TimerProof | None:
-        """Returns what the follower has of its leader's timer log; None: nothing.
+        """Returns the proof of this follower's copy of the timer log; None: it has no copy.
 
         Errors   ReadFailed
         """
@@ -57,7 +57,7 @@ class TableCopy:
         """Writes a record to its place; durable when it returns.
 
         end      physical offset below which the log is on this disk
-        Errors   RecordRefused: nothing was written; DiskFull, WriteFailed, FsyncFailed
+        Errors   RecordRefused: nothing was written; DiskFull, StoreFailed
         """
         if record.at > end:
             raise RecordRefused(f"{record.name} needs the log up to {record.at}, it ends at {end}")

@@ -293,7 +293,7 @@ class TableFeed:
         self._ring()
 
     def _give_up(self, wait: _Wait) -> None:
-        """Ends a wait. A consumer's lost progress only repeats messages, so it is no error."""
+        """Ends a wait; without error for files IN_ORDER, whose loss only repeats messages."""
         if wait.name in IN_ORDER:
             wait.then(None)
             return

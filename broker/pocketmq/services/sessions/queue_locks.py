@@ -75,7 +75,7 @@ class QueueLocks:
         return known.client_id if known is not None and known.is_valid(now_ms) else ""
 
     def has_locked(self, group: str, now_ms: int) -> bool:
-        """Returns whether a client of the group has locked a queue, as clients in order do."""
+        """Returns whether a client of the group has locked a queue, as orderly consumers do."""
         return any(one.is_valid(now_ms) for one in self._locks.get(group, {}).values())
 
     def forget(self, now_ms: int) -> None:

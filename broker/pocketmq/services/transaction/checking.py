@@ -105,8 +105,8 @@ RETRY_PAUSE_MS: Final = 1_000
 """Pause after a refused put, for example while the disk is full."""
 TURN_MS: Final = 100
 TURN_MAX: Final = 16
-"""Upper limit of half messages of a group that are retried within TURN_MS, while its producers are
-busy."""
+"""Upper limit of half messages of a group that are retried within TURN_MS while its producers have
+no room."""
 GROUPS_MAX: Final = 10_000
 """Upper limit of entries in `_turns`."""
 
@@ -167,7 +167,10 @@ class Checking:
         )
 
     def wake(self, group: str, now_ms: int) -> bool:
-        """Schedules half messages that wait for a producer; returns whether there were any."""
+        """Schedules the half messages that wait for a producer of a group to connect, for now.
+
+        Returns  whether there were any
+        """
         ranges = self._parked.pop(group, None)
         for place in range(0, len(ranges or ()), 2):
             assert ranges is not None
@@ -231,7 +234,7 @@ class Checking:
         return max(min(delay_ms, half.store_ms + delay_ms - now.wall_ms), 0)
 
     async def _pass_lost(self, at: int) -> None:
-        """Ends a half message whose record is damaged or missing."""
+        """Ends a half message whose record is damaged or deleted, with an op message only."""
         await self._doubts.clear(at)
         if not self._ledger.halves.is_open(at):
             return

@@ -125,8 +125,8 @@ class EndTransactions:
         """Applies decisions of a producer group; durable when this returns.
 
         Effects  UNKNOWN has no effect
-        Errors   errors of reads and puts: some decisions may have been applied; all of them can be
-                 repeated
+        Errors   errors of reads and puts: some decisions may have been applied; the caller may
+                 repeat all of them
         """
         said = [_said(group, *decision) for decision in decisions]
         waiting = [one for one in said if one is not None and not one.is_done]
@@ -146,7 +146,7 @@ class EndTransactions:
     async def state_of(self, half: Half) -> HalfState:
         """Returns the state of a half message; OPEN if it is undecided.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, FollowersLate, DiskSlow
         """
         asked = Said(half.group, half.place.unique_key, half.place, HalfState.OPEN)
         await self._place(asked)
@@ -155,7 +155,7 @@ class EndTransactions:
     async def newest_of(self, half: Half) -> int:
         """Returns the queue offset of the newest copy of a half message.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, FollowersLate, DiskSlow
         """
         first = await self._finding.first(half.group, half.place)
         at = half.place.queue_offset

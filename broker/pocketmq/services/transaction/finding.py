@@ -51,10 +51,10 @@ class HalfSearch:
         return message if message.properties.get(PRODUCER_GROUP, "") == group else None
 
     async def became(self, first: StoredMessage) -> Became:
-        """Returns the outcome of a half message.
+        """Returns the outcome of a half message, once the whole log is dispatched.
 
         Cost     a few index queries by key
-        Errors   Corruption, DiskSlow
+        Errors   Corruption, DiskSlow; StoreFailed, FollowersLate: the log is not dispatched
         """
         own = _birth(first)
         return (await self._became(first, lambda birth: birth == own))[first.queue_offset]
@@ -63,7 +63,7 @@ class HalfSearch:
         """Returns the outcomes of all half messages with the same key, by queue offset.
 
         Cost     a few index queries by key
-        Errors   Corruption, DiskSlow
+        Errors   those of `became`
         """
         return await self._became(first, lambda birth: True)
 

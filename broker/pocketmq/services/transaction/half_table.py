@@ -232,8 +232,8 @@ class HalfTable:
     async def recover(self) -> None:
         """Loads all half messages that may be open; called once, before any decision.
 
-        Errors   Corruption, DiskSlow
-        Cost     one read of all op messages after the saved offset
+        Errors   StorageError, DiskSlow
+        Cost     one read of all op messages from the saved offset on
         """
         assert not self.halves.end
         find = self._store.tables.offsets.find
@@ -274,7 +274,7 @@ class HalfTable:
     async def half_at(self, place: HalfPlace) -> Half | None:
         """Returns the half message with this position and key; None if there is none.
 
-        Errors   StorageError, DiskSlow
+        Errors   StorageError, FollowersLate, DiskSlow
         """
         if not await self.arrived(place.queue_offset, place.physical_offset):
             return None
@@ -320,7 +320,10 @@ class HalfTable:
             await waiter
 
     def committed(self, half: Half, queue_count: int) -> Run:
-        """Returns the record of a committed half message; parameters as for `committed`."""
+        """Returns the record of a half message that is committed now.
+
+        queue_count   current number of queues of its topic; 0: unknown
+        """
         clock = self._store.clock
         now = Now(clock.monotonic_ms(), clock.wall_ms())
         self._store.look_at_clocks(now)
@@ -335,7 +338,7 @@ class HalfTable:
 
         named    queue offsets of the half messages
         Effects  no other task runs between the write and the return
-        Errors   errors of store.writing.put: nothing was stored
+        Errors   errors of store.writing.put and topics.ensure: no message was stored
         """
         topics = self._store.tables.topics
         # Recovery finds delayed messages only if their topic is in the topic table.
@@ -353,7 +356,7 @@ class HalfTable:
 
     @property
     def is_durable(self) -> bool:
-        """Whether decisions are answered without waiting for a flush."""
+        """Whether decisions are answered without waiting for a flush or for followers."""
         return not self._store.settings.waits
 
     async def durable(self) -> None:
@@ -372,7 +375,7 @@ class HalfTable:
     async def save(self) -> None:
         """Saves the offsets at which recovery starts, once the log is durable.
 
-        Errors   DiskFull, FsyncFailed
+        Errors   DiskFull, NotReplicated, StoreFailed
         """
         half_begin = self.halves.begin
         op_begin = self.ops.advance(half_begin)

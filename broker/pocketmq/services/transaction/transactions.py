@@ -109,7 +109,7 @@ class Transactions:
     async def recover(self) -> None:
         """Loads the undecided half messages of the store; called once, before all other methods.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         """
         await self._ledger.recover()
 
@@ -121,7 +121,7 @@ class Transactions:
     async def decide(self, group: str, decisions: Sequence[Decision]) -> list[Decided]:
         """Applies decisions of a producer group; durable when this returns.
 
-        Errors   errors of reads and puts: all decisions can be repeated
+        Errors   errors of reads and puts: the caller may repeat all decisions
         """
         return await self._deciding.decide(group, decisions)
 
@@ -148,7 +148,7 @@ class Transactions:
 
     @property
     def is_durable(self) -> bool:
-        """Whether decisions are answered without waiting for a flush."""
+        """Whether decisions are answered without waiting for a flush or for followers."""
         return self._ledger.is_durable
 
     def join(self, group: str, offer: Offer, room: Room = plenty) -> Callable[[], None]:
@@ -259,7 +259,7 @@ class Transactions:
     async def state_of(self, place: HalfPlace) -> tuple[Half, HalfState]:
         """Returns a half message by its position, and its state; OPEN if it is undecided.
 
-        Errors   TransactionUnknown, StorageError, DiskSlow
+        Errors   TransactionUnknown, StorageError, FollowersLate, DiskSlow
         """
         half = await self._ledger.half_at(place)
         if half is None:
@@ -270,7 +270,7 @@ class Transactions:
         """Reopens a transaction that expired undecided; durable when this returns.
 
         Returns  position of the undecided half message, which is usually a new copy
-        Errors   TransactionUnknown, TransactionDecided, StorageError, DiskSlow; errors of a put
+        Errors   errors of `state_of` and of a put; TransactionDecided
         """
         async with self._resuming:
             half, state = await self.state_of(place)

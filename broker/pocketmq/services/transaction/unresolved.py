@@ -30,7 +30,7 @@ class UnresolvedHalves:
         """Sets an UNSURE half message to OPEN or to its outcome; ignores other half messages.
 
         Cost     a few index queries by key for an UNSURE half message
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, FollowersLate, DiskSlow
         """
         halves = self._ledger.halves
         if halves.state(queue_offset) is not HalfState.UNSURE:
@@ -46,7 +46,7 @@ class UnresolvedHalves:
         """Finds the outcomes of all UNSURE and DONE half messages with the key of `first`.
 
         Cost     one scan of the messages with this key
-        Errors   Corruption, DiskSlow
+        Errors   those of `HalfSearch.became`
         """
         halves = self._ledger.halves
         for at, became in (await self._finding.became_all(first)).items():

@@ -79,7 +79,7 @@ class DelayOffsets:
         log_end   physical offset after the last record
         Returns   the number of clamped offsets
         Effects   new messages at these offsets are delivered, also after a crash
-        Errors    DiskFull, NotReplicated, StoreFailed
+        Errors    DiskFull, StoreFailed
         """
         beyond = {level: end_of(level) for level, at in self._rows.items() if at > end_of(level)}
         if beyond or self.delivered_before > log_end:
@@ -90,7 +90,7 @@ class DelayOffsets:
         """Sets offsets, clocks and `delivered_before`; durable when it returns.
 
         Shape    the log below `delivered_before` must be durable
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         assert all(map(_is_offset, offsets.values()))
         assert delivered_before >= 0

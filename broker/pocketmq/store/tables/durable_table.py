@@ -73,7 +73,7 @@ class Saving:
     async def saved(self) -> None:
         """Waits until every change so far is durable, here and on enough followers.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed; NotReplicated, unless the file is IN_ORDER (copied_files.py)
         """
         change = self._change
         self.save_soon()
@@ -277,7 +277,7 @@ class RowTable:
     async def saved(self) -> None:
         """Waits until every change so far is durable, here and on enough followers.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   those of `Saving.saved`
         """
         await self._durable.saved()
 

@@ -211,7 +211,7 @@ class ConsumerOffsets:
 
         end_of   (group, topic, queue id) -> highest offset of a group in a queue
         Effects  a group that had read messages lost in a crash does not skip new messages
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         clamped: list[Clamped] = []
         for name, queues in [*self._table.rows.items()]:
@@ -260,7 +260,7 @@ class ConsumerOffsets:
     async def remove_topic(self, topic: str) -> None:
         """Deletes all groups' offsets in a topic; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         Source   ConsumerOffsetManager.cleanOffsetByTopic
         """
         await self._remove(lambda name: _topic_of(name) == topic)
@@ -268,7 +268,7 @@ class ConsumerOffsets:
     async def remove_group(self, group: str) -> None:
         """Deletes a group's offsets; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         Source   ConsumerOffsetManager.removeOffset
         """
         await self._remove(lambda name: _group_of(name) == group)
@@ -307,7 +307,7 @@ class ConsumerOffsets:
     async def saved(self) -> None:
         """Waits until all offsets, also those set by `advance`, are durable.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._table.saved()
 

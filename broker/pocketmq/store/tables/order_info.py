@@ -224,7 +224,7 @@ class OrderInfo:
     async def saved(self) -> None:
         """Waits until every change so far is as durable as a send in this flush mode.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._saving.saved()
 
@@ -258,7 +258,7 @@ class OrderInfo:
     async def forget(self, group: str, topic: str, queue_ids: Iterable[int]) -> None:
         """Drops the state of queues whose committed offset was set; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         Source   clearBlock
         """
         name = f"{topic}{_SEPARATOR}{group}"
@@ -278,14 +278,14 @@ class OrderInfo:
     async def remove_topic(self, topic: str) -> None:
         """Drops the state of a topic's queues; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._remove(lambda name: name.partition(_SEPARATOR)[0] == topic)
 
     async def remove_group(self, group: str) -> None:
         """Drops the state of a group's queues; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._remove(lambda name: name.partition(_SEPARATOR)[2] == group)
 
@@ -295,7 +295,7 @@ class OrderInfo:
         end_of   (topic, queue id) -> queue offset of the queue's next message
         Effects  new messages at the offsets of lost messages do not count as settled or delivered;
                  durable when it returns
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         assert not self._decompressed, "orders have changed before the clamp"
         count = 0

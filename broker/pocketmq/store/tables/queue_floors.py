@@ -79,7 +79,7 @@ class QueueFloors:
     async def raise_durably(self, floors: Mapping[QueueKey, int]) -> None:
         """Raises floors; durable when it returns. After an error no floor is raised.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         before = dict(self._floors)
         self.rise(floors)
@@ -94,7 +94,7 @@ class QueueFloors:
     async def remove_topic(self, topic: str) -> None:
         """Drops the floors of a topic; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         gone = [key for key in self._floors if key[0] == topic]
         for key in gone:
@@ -106,7 +106,7 @@ class QueueFloors:
     async def saved(self) -> None:
         """Waits until every change so far is durable.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._durable.saved()
 

@@ -34,7 +34,7 @@ class TimerCheck:
     async def put(self, progress: TimerProgress) -> None:
         """Writes a progress, which must cover only durable data; durable when it returns.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         progress.check()
         assert progress.shifts
@@ -48,7 +48,7 @@ class TimerCheck:
         queue_end   queue offset of the topic's next message
         log_end     physical offset after the last record
         Effects     new messages at these offsets are read, also after a crash
-        Errors      DiskFull, NotReplicated, StoreFailed
+        Errors      DiskFull, StoreFailed
         """
         now = self.progress
         found = now._replace(

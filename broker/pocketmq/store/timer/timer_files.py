@@ -421,7 +421,7 @@ class TimerFiles:
         """Saves the timer's progress, which must cover only durable data.
 
         Effects  removes files of the timer log that end before all pending units
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._check.put(progress)
         log = self.log

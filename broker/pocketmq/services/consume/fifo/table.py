@@ -141,7 +141,7 @@ class OrderTable:
     async def saved(self) -> None:
         """Waits until every change so far is durable.
 
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull, StoreFailed
         """
         await self._orders.saved()
 
