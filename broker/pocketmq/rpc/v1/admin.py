@@ -393,7 +393,7 @@ class AdminMethods:
     async def report_archive(
         self, request: pb.ReportArchiveRequest, call: Call
     ) -> pb.ReportArchiveResponse:
-        """Records up to where an archive has the log; an offset beyond its end counts as its end.
+        """Records the offset up to which an archive has the log, at most the flushed offset.
 
         Errors   DiskFull, TableUnreadable
         """

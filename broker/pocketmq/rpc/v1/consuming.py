@@ -83,7 +83,8 @@ class ConsumeMethods:
         """Returns an encoded ReceiveResponse, at once or when a message arrives.
 
         Errors   those of `check_group` and `find_readable`; IllegalNumber, IllegalFilter,
-                 IllegalBegin, MalformedRequest; errors of puts
+                 IllegalBegin, MalformedRequest; GroupInUse: classic clients pull in the group;
+                 errors of puts
         """
         if message.filter.kind:
             work = partial(self._receive_now, message, call)

@@ -13,7 +13,7 @@ from pocketmq.services.admin.senders import last_senders
 from pocketmq.services.sessions.sessions import Sessions
 
 ROWS_MAX: Final = 1_000
-"""Upper limit of producers of an answer; the newest senders are kept."""
+"""Upper limit of producers in an answer; the newest senders are kept."""
 
 
 class ListProducers:
@@ -30,8 +30,8 @@ class ListProducers:
     ) -> pb.ListProducersResponse:
         """Returns the producers of a topic, the last sender first.
 
-        A classic client names no topics: it is a producer of those to which it sent lately. A
-        sender without a client is one of v1, or is gone.
+        Classic clients do not report the topics that they send to; one is listed if it is among the
+        last senders. A sender that is no connected client uses v1, or has disconnected.
 
         Errors   those of `last_senders`
         Cost     linear in the number of connected clients
@@ -77,6 +77,6 @@ def _classic_producers(
 
 
 def _shown(peer: str) -> str:
-    """Returns a peer's address as records have it; the peer's text if it has none."""
+    """Returns a peer's address as records have it; the peer's text if the address is all zeros."""
     host = host_from_peer(peer)
     return text_from_host(host) if any(host) else peer

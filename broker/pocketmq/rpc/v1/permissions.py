@@ -26,7 +26,7 @@ from pocketmq.services.produce.drafts import Drafts
 
 _Actions = tuple[Action, ...]
 _PRODUCER_GROUP: Final = b"\x8a\x01"
-"""The protobuf tag of a producer group. A body with these bytes causes a needless parse."""
+"""The protobuf tag of a producer group. These bytes in a body cause a needless parse."""
 _QUICK_LOOKS_MAX: Final = 64
 """Upper limit of occurrences of the tag's first byte that are tested one by one. After them, the
 whole tag is searched, which is slower while occurrences are rare."""

@@ -72,9 +72,8 @@ class PullMessage:
     def __call__(self, message: pb.PullMessageRequest, call: Call) -> bytes | Awaitable[bytes]:
         """Returns an encoded PullMessageResponse, at once or when a message arrives.
 
-        Errors   IllegalTopic, SystemTopic, TopicNotFound, TopicNotReadable, IllegalGroup,
-                 IllegalNumber, IllegalBegin, IllegalFilter, UnsupportedFeature, OffsetOutOfRange,
-                 Corruption
+        Errors   those of `find_readable`, `request_from_message` and `encode`; OffsetOutOfRange,
+                 DiskFull, TooManyRequests, Corruption
         """
         if message.filter.kind:
             work = partial(self._pulled, message, call)
@@ -144,7 +143,7 @@ class PullMessage:
 def request_from_message(message: pb.PullMessageRequest, call: Call) -> PullRequest:
     """Returns the request for the service, checked and with defaults.
 
-    Errors   IllegalGroup, IllegalNumber, IllegalBegin, IllegalFilter, UnsupportedFeature
+    Errors   IllegalGroup, IllegalNumber, IllegalBegin, IllegalFilter, MalformedRequest
     """
     has_commit = message.HasField("commit_offset")
     group = message.group
@@ -238,7 +237,7 @@ def check_id(field: str, text: str) -> None:
 
 
 def begin_of(text: str) -> int:
-    """Returns the parsed begin of a request, BEGIN_UNSET if the request has none.
+    """Parses where a request lets a new group begin; returns BEGIN_UNSET for an empty text.
 
     Errors   IllegalBegin
     """

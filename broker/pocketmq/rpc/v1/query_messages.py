@@ -1,6 +1,7 @@
 """QueryByKey and QueryById, for clients and operators.
 
-Broker and Admin serve these two methods with different readable topics. Admin also has QueryByTag.
+Broker serves them for topics that clients may read, Admin for all topics with read permission.
+Admin also has QueryByTag.
 """
 
 from pocketmq.model.errors import MessageNotFound

@@ -40,8 +40,8 @@ from pocketmq.services.produce.send import Send
 KEY_COUNT_MAX: Final = PROPERTIES_SIZE_MAX // 2
 """Upper limit of keys: more keys, each with a separator, do not fit a property block."""
 UNWALKED_MAX: Final = 512
-"""Bytes at the end of a message whose fields are not counted: usually all fields after the body.
-They are too few to exceed FIELDS_MAX."""
+"""Bytes at the end of each message whose fields are not counted: usually all after the body. They
+contain at most 256 fields, which FIELDS_MAX does not limit."""
 PLAIN_MESSAGES_MAX: Final = 1
 """Upper limit of messages of a request that the shortcut serves in an uncompiled process. For
 several messages the usual path is faster, as it works by column."""
@@ -153,7 +153,7 @@ def _delivery(message: pb.Message) -> DeliveryRequest:
 
 
 def _check_rare(message: pb.Message) -> None:
-    """Checks the counts of keys and properties, empty names, and the range of numbers."""
+    """Checks counts of keys and properties, an empty tag or message group, and negative numbers."""
     if len(message.keys) > KEY_COUNT_MAX:
         size = 2 * len(message.keys)
         raise PropertiesTooLarge(size_bytes=size, limit_bytes=PROPERTIES_SIZE_MAX)

@@ -95,7 +95,7 @@ class AckMethods:
     async def forward(
         self, request: pb.ForwardMessageToDeadLetterQueueRequest, call: Call
     ) -> pb.ForwardMessageToDeadLetterQueueResponse:
-        """Moves a message to the group's dead-letter topic; a recently repeated call also succeeds.
+        """Moves a message to the group's dead-letter topic; a second call soon after also succeeds.
 
         Errors   as for `ack_message`, and InvalidReceiptHandle
         """

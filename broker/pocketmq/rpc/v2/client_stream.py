@@ -88,7 +88,7 @@ class ClientStream:
         self._owed: Make | None = None
         """The newest settings for the client, to be queued once its outbox has space."""
         self._leave: dict[str, Callable[[], None]] = {}
-        """Topic that the client publishes to -> unregistration from its checks."""
+        """Topic that the client publishes to -> function that ends the checks for this topic."""
 
     async def following(self) -> pb.TelemetryCommand | None:
         """Returns the next command to the client, None at the end of its stream."""

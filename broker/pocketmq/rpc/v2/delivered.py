@@ -59,7 +59,7 @@ def message_of(
 def message_within(
     budget: BodyBudget, record: bytes, topic: pb.Resource, *, attempt: int = 1, handle: str = ""
 ) -> pb.Message | None:
-    """Returns a record as a message, None if its call may decompress no further bytes.
+    """Returns a record as a message, None if the call's budget of decompressed bytes is used up.
 
     A gzip body is sent as stored. Bodies in other codecs, which 5.x clients do not know, are
     decompressed here. A body too large for that is sent as stored, with the encoding IDENTITY and

@@ -63,7 +63,7 @@ class MessagingV2:
     async def ensure_group(self, group: str) -> None:
         """Creates a group, if it does not exist and groups are created on demand.
 
-        Errors   GroupNotFound if groups are not created on demand; DiskFull
+        Errors   GroupNotFound: groups are not created on demand; those of `GroupTable.ensure`
         """
         groups = self._store.tables.groups
         if groups.find(group) is None:

@@ -36,7 +36,7 @@ NOTHING: Final = pb.Status(code=pb.MESSAGE_NOT_FOUND, message="no new message")
 
 
 class Offsets:
-    """The methods for queues by their ids."""
+    """The methods that access queues by their ids."""
 
     __slots__ = ("_pull", "_query", "_store")
 

@@ -58,7 +58,7 @@ def _read(group: pb.Resource, topic: pb.Resource, call: Call) -> list[Need]:
 
 
 def place(request: pb.QueryOffsetRequest, call: Call) -> list[Need]:
-    """Returns the permissions of a call on a queue that names no group."""
+    """Returns the permissions of a call that names a queue, but no group."""
     return [topic_need(topic_of(request.message_queue.topic, call), LOOK)]
 
 

@@ -92,8 +92,9 @@ class ReceiveMessage:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the encoded answers, the status first.
 
-        Errors   ClientIdRequired, those of `group_of`, `topic_of` and `find_readable`,
-                 TopicNotFound, GroupNotFound, IllegalInvisibleTime, IllegalFilter; errors of puts
+        Errors   ClientIdRequired, those of `group_of`, `topic_of`, `find_readable`,
+                 `EnsureGroup` and `MakeTopic`, IllegalInvisibleTime, IllegalFilter; GroupInUse:
+                 classic clients pull in the group; errors of puts
         """
         caller = caller_of(call)
         if message.filter_expression.type == pb.SQL:
@@ -188,7 +189,10 @@ class ReceiveMessage:
         )
 
     def _join(self, request: ReceiveRequest, caller: Caller, call: Call) -> None:
-        """Registers the caller as a member of the group, unless classic clients use the group."""
+        """Registers the caller as a member of the group.
+
+        Errors   GroupInUse: classic clients pull in the group
+        """
         group = request.group
         self._sessions.classic.check_leasable(group)
         self._sessions.heard(caller.session_id)
@@ -210,7 +214,7 @@ class ReceiveMessage:
 def _answer(
     budget: BodyBudget, record: bytes, topic: pb.Resource, attempt: int, handle: str
 ) -> bytes:
-    """Encodes the answer for a record; b"" if its body may not be decompressed any more."""
+    """Encodes the answer for a record; b"" if the budget of decompressed bytes is used up."""
     message = message_within(budget, record, topic, attempt=attempt, handle=handle)
     if message is None:
         return b""

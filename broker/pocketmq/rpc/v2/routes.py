@@ -43,11 +43,12 @@ ACCEPTED: Final = {
     "LITE": [pb.LITE],
     "MIXED": [pb.NORMAL, pb.FIFO, pb.DELAY, pb.TRANSACTION],
 }
-"""Topic type -> accepted message types; topics of unknown types accept NORMAL only.
+"""Topic type -> message types that the route reports as accepted.
 
-Older clients fail at a message type that they do not know. Therefore only topics of type PRIORITY
-or LITE report these types. The broker accepts no LITE messages; at type LITE, producers refuse
-messages of other types.
+The route of a topic of unknown type reports NORMAL, although the broker accepts no message for it.
+Older clients fail at a message type that they do not know, so only topics of type PRIORITY or LITE
+report these types. The broker accepts no LITE message; the route of a topic of type LITE makes
+producers refuse messages of all other types.
 """
 ANY_QUEUE: Final = -1
 PYTHON_PAUSE_S: Final = 0.05
@@ -106,7 +107,8 @@ class Routes:
     ) -> pb.QueryAssignmentResponse:
         """Returns the one queue from which all push consumers of a group receive.
 
-        Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound
+        Errors   as for `query_route`, and TopicNotReadable, IllegalGroup, GroupNotFound,
+                 LimitReached, DiskFull
         """
         client_id_of(call)
         name, group = topic_of(request.topic, call), group_of(request.group, call)

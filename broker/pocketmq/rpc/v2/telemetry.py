@@ -100,7 +100,7 @@ class Telemetry:
     async def heartbeat(self, request: pb.HeartbeatRequest, call: Call) -> pb.HeartbeatResponse:
         """Records that a client is alive, and that it belongs to the group, if it names one.
 
-        Errors   ClientIdRequired, IllegalGroup, GroupNotFound
+        Errors   ClientIdRequired, IllegalGroup, GroupNotFound, LimitReached, DiskFull
         """
         session_id, group = session_id_of(call), ""
         if request.HasField("group"):
@@ -215,7 +215,8 @@ class Telemetry:
         """Checks and returns a consumer's settings.
 
         Errors   IllegalSettings, IllegalNumber, IllegalTopic, SystemTopic, IllegalGroup,
-                 GroupNotFound, UnsupportedFeature: the consumer is for lite topics
+                 GroupNotFound, LimitReached, DiskFull; UnsupportedFeature: the consumer is for
+                 lite topics
         """
         if given.client_type in LITE:
             raise UnsupportedFeature(feature="lite topics")
