@@ -30,7 +30,7 @@ ALL_QUEUES: Final = -1
 
 
 class AssignmentQuery(NamedTuple):
-    """A client's question for the queues that it may consume from."""
+    """A client's question about the queues from which it may consume."""
 
     group: str
     topic: str
@@ -89,7 +89,7 @@ class ClassicAssignments:
         """Sets the mode of a group, for all its topics.
 
         Errors   MalformedRequest, IllegalTopic, TopicNotFound, those of `ClassicClients.ensure`,
-                 DiskFull; GroupInUse: PULL for a group with leased messages or pop clients
+                 DiskFull; GroupInUse: the mode is PULL, and the group has leases or pop clients
         """
         body = body_of(request)
         group, topic, mode = (text_in(body, name) for name in ("consumerGroup", "topic", "mode"))

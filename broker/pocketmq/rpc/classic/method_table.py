@@ -52,7 +52,7 @@ def request(
     parse     replaces the check of `fields`
     body_max  upper limit of bytes of the body
     shortcut  tried before the handler, on the whole frame; not used if the broker checks
-              signatures, as these cover all fields
+              signatures, which cover all fields
     """
 
     def check(command: Command) -> Command:

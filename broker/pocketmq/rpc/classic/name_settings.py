@@ -4,7 +4,7 @@
     101  GET_KV_CONFIG    219  GET_KVLIST_BY_NAMESPACE
 
 The namespace ORDER_TOPIC_CONFIG contains the queues of each ordered topic as "broker:count". The
-topic's route repeats this text. For a topic with `order` but no entry, it names all queues.
+topic's route repeats this text. For a topic with `order` but no entry, the route names all queues.
 Source: DefaultRequestProcessor of the name server, KVConfigManager.
 """
 

@@ -43,7 +43,7 @@ def keyed_answer(name: str, rows: Iterable[tuple[dict[str, Any], Any]], **more: 
 def object_keyed_in(body: bytes, name: str) -> list[tuple[dict[str, Any], int]] | None:
     """Returns a map of a client's reply whose keys are queues and whose values are offsets.
 
-    Returns None if the reply is none that RocketMQ's clients write.
+    Returns None if the reply does not have the form that RocketMQ's clients write.
     """
     try:
         text = _KEY.sub(lambda found: f"{json.dumps(found[1])}:", body.decode())

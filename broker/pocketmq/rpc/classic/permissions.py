@@ -177,6 +177,6 @@ def producers_seen(request: Command, call: Call) -> list[Need]:
 
 
 def group_of(request: Command) -> str:
-    """Returns the consumer group of a request, from whichever of its two field names is set."""
+    """Returns the consumer group of a request: its field `group`, else `consumerGroup`."""
     fields = request.fields
     return fields.get("group") or fields.get("consumerGroup", "")

@@ -1,9 +1,9 @@
 """Parses plain sends of classic clients in place: 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE.
 
-A request is a plain send if `UsualHeader` can parse its header, its fields are all in `SHORT`, and
-its system flag is 0. Each message must have a body, a unique key, and only printable ASCII in its
-properties. No property may request a delay, a priority or a transaction, or be one that only the
-broker sets. `ClassicSend` serves all other sends.
+A request is a plain send if `UsualHeader` can parse its header, its fields all have the short names
+a to n of SEND_MESSAGE_V2, and its system flag is 0. Each message must have a body, a unique key,
+and only printable ASCII in its properties. No property may request a delay, a priority or a
+transaction, or be one that only the broker sets. `ClassicSend` serves all other sends.
 """
 
 from typing import Final, final

@@ -73,7 +73,8 @@ class ClassicPop:
     async def notification(self, request: Command, call: ClassicCall) -> Command:
         """Returns whether a topic has messages for a group; waits for them if there are none.
 
-        In order, messages behind a leased one do not count, and those of the same attempt do.
+        In FIFO order, messages behind a leased message do not count. Messages leased to the same
+        attempt do, as its next pop gets them again.
 
         Errors   MalformedRequest, IllegalNumber, GroupNotFound, those of `find_readable`
         """

@@ -2,7 +2,7 @@
 
     200051  ACK_MESSAGE    200151  BATCH_ACK_MESSAGE    200053  CHANGE_MESSAGE_INVISIBLETIME
 
-As topic, clients name the retry topic from which a message came, or the topic itself.
+Clients name the topic, or the retry topic from which the message came.
 Source: AckMessageProcessor, ChangeInvisibleTimeProcessor.
 """
 

@@ -64,7 +64,7 @@ def found_frame(result: PullResult, content: bytes, opaque: i64) -> bytes:
 
     result    a result whose status is FOUND
     content   its records, joined
-    opaque    of the request
+    opaque    opaque number of the request
     Cost      1 µs and a copy of `content` when compiled
     """
     assert result.status is PullStatus.FOUND, "no records"

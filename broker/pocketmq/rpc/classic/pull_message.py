@@ -1,8 +1,8 @@
 """Pulls of classic consumers, with long polling (11 PULL_MESSAGE, 361 LITE_PULL_MESSAGE).
 
 The filter comes from the request, or else from the subscription in the group's heartbeats. The
-answer's body contains the records as they are stored. The answer makes the client skip a damaged
-message, which the client would otherwise request forever.
+answer's body contains the records as they are stored. At a damaged message, the answer makes the
+client skip it, as the client would otherwise request it forever.
 After a reset, a consumer gets the offset at which it continues.
 Source: PullMessageProcessor.
 """
@@ -40,7 +40,7 @@ class ClassicPull:
 
         Errors   MalformedRequest, IllegalNumber, GroupDisabled, GroupInUse, those of
                  `find_readable` and `ClassicClients.ensure`, QueueOutOfRange, IllegalFilter,
-                 Corruption
+                 TooManyRequests, Corruption
         """
         group = text_field(request, "consumerGroup")
         if self._store.tables.groups.find(group) is None:

@@ -61,7 +61,7 @@ class ClassicPullShortcut:
                     the request or raises the error
         Errors      GroupInUse
         """
-        if self._pull.on_pulled is not None:  # It is given single records.
+        if self._pull.on_pulled is not None:  # It needs single records, not joined ones.
             return None
         header = self._header
         if not header.read(raw) or header.flag or header.is_binary:

@@ -32,7 +32,7 @@ def existing_topic(tables: Tables, topic: str) -> TopicConfig:
 
 
 async def topic_queues(store: MessageStore, topic: str) -> list[QueueState]:
-    """Returns the state of each queue of a topic; removed ones on the disk are at the end.
+    """Returns the state of each queue of a topic; queues beyond its count, still on disk, are last.
 
     Errors   IllegalTopic, TopicNotFound, StorageError, DiskSlow
     Cost     two reads of the log a queue

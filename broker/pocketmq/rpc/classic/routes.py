@@ -7,7 +7,7 @@ Slaves are listed in the cluster, but in no route.
 Routes contain `broker.advertised_host` if it is set, else the address that the client reached.
 A query creates no topic. For a missing topic, a producer queries the default topic's route next,
 and its first message creates the topic. Clients that create topics by request query the route of
-the cluster's or the broker's name, to which every RocketMQ has topics.
+the cluster's or the broker's name, as every broker of RocketMQ has topics of these names.
 Source: RouteInfoManager, ClientRequestProcessor, DefaultRequestProcessor of the name server.
 """
 

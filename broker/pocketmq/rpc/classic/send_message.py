@@ -5,8 +5,8 @@
     320  SEND_BATCH_MESSAGE  the body contains the messages
     370  RECALL_MESSAGE      recalls a delayed message by the handle that its send returned
 
-Property blocks and flags are stored as the producer wrote them. Properties that the broker sets
-itself, or does not need, are dropped.
+Property blocks and flags are stored as the producer wrote them, except that properties which the
+broker sets itself, or does not need, are dropped.
 Source: SendMessageProcessor, SendMessageRequestHeaderV2, RecallMessageProcessor.
 """
 

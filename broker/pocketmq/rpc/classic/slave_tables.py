@@ -4,8 +4,8 @@
     45  GET_ALL_DELAY_OFFSET           61  GET_TIMER_METRICS
     402 GET_ALL_MESSAGE_REQUEST_MODE
 
-Slaves also copy topics (21) and groups (201), which operators list with the same requests. JSON is
-compact: fastjson2 refuses an unquoted number behind white space, as it is in the files.
+Slaves also copy topics (21) and groups (201), which operators list with the same requests. The JSON
+of answers has no white space, unlike the files: fastjson2 refuses an unquoted number behind it.
 Source: SlaveSynchronize, AdminBrokerProcessor.
 """
 
@@ -25,7 +25,7 @@ class SlaveTables:
         self._tables = tables
 
     def offsets(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the offsets of all groups, without those that a crash could take back."""
+        """Returns the offsets of all groups, without advances that a crash could undo."""
         return json_answer(self._tables.offsets.content())
 
     def delay_offsets(self, request: Command, call: ClassicCall) -> Command:

@@ -3,7 +3,7 @@
     103  REGISTER_BROKER    104  UNREGISTER_BROKER    322  QUERY_DATA_VERSION
 
 Only slaves of this broker's own name and cluster are accepted: from loopback, or from any address
-where requests are signed. A slave learns its master's addresses from the answer.
+if requests are signed. A slave learns its master's addresses from the answer.
 Source: DefaultRequestProcessor and RouteInfoManager of the name server, BrokerOuterAPI.
 """
 
@@ -60,7 +60,7 @@ class ClassicSlaves:
 
     registry   the registered slaves
     copy       handlers of the tables that slaves copy
-    settings   contains the queues of topics in order, which slaves get
+    settings   contains the queues of ordered topics, which slaves get
     now_ms     returns the monotonic time
     """
 
@@ -117,7 +117,9 @@ class ClassicSlaves:
         return OK
 
     def version(self, request: Command, call: ClassicCall) -> Command:
-        """Returns whether a slave's topics differ from those it registered; refreshes it if not.
+        """Returns whether a slave's topics differ from those it registered.
+
+        If they do not differ, the registration is refreshed.
 
         Errors   MalformedRequest, IllegalNumber, UnsupportedFeature: a foreign broker;
                  CapacityReached

@@ -73,7 +73,7 @@ _CODES: Final[Mapping[Code, int]] = {
 
 
 def code_of(error: BrokerError) -> int:
-    """Returns the response code of an error; producers retry SERVICE_NOT_AVAILABLE elsewhere."""
+    """Returns the response code of an error; after SERVICE_NOT_AVAILABLE, producers try again."""
     if isinstance(error, DiskFull):
         return SERVICE_NOT_AVAILABLE
     if isinstance(error, IllegalRecallHandle | NotWaiting):

@@ -18,7 +18,7 @@ NAMES: Final[Mapping[int, tuple[str, str]]] = {
     513: ("UPDATE_AND_CREATE_STATIC_TOPIC", _TOPICS),
     200052: ("PEEK_MESSAGE", "pocketmq msg get"),
 }
-"""Code -> (RocketMQ's name of the code, the replacement or the reason)."""
+"""Code -> (RocketMQ's name of the code, the replacement)."""
 
 
 def refusal_of(code: int) -> UnsupportedFeature:

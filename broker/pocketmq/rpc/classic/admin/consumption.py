@@ -69,7 +69,7 @@ class AdminConsumption:
         }
 
     async def of_all_groups(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the offsets of all groups in all topics, or with isOrder in ordered topics only.
+        """Returns the offsets of all groups in all topics; with isOrder, only in ordered topics.
 
         Groups and topics that the caller may not see are left out.
 

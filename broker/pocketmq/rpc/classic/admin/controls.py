@@ -18,7 +18,7 @@ class Controls(NamedTuple):
     expire_soon     makes retention delete expired files soon, at any hour; returns False if
                     retention is off
     access          users and their rules; None: the broker does not check signatures
-    change_settings applies lines of a properties file (config/remote.py); None: refused to all
+    change_settings applies lines of a properties file (config/remote.py); None: changes are refused
     replicas        returns the slaves that copy the log
     read_rocketmq   returns (name, value) of settings as RocketMQ's tools expect them
     """

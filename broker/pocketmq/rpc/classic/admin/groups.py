@@ -55,8 +55,9 @@ class AdminGroups:
     async def config(self, request: Command, call: ClassicCall) -> Command:
         """Returns the settings of a group.
 
-        RocketMQ's proxy asks so before a new consumer begins. So a missing group is created if
-        groups are created on demand and the caller may consume in it.
+        RocketMQ's proxy sends this request before a new consumer begins. So a missing group is
+        created if groups are created on demand and the caller may consume in it.
+
         Errors   MalformedRequest, IllegalGroup, GroupNotFound, LimitReached, DiskFull
         Source   SubscriptionGroupManager.findSubscriptionGroupConfig
         """

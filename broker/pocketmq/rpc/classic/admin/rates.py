@@ -26,7 +26,7 @@ class AdminRates:
         self._rates = rates
 
     def view(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the sums of one series of the last minute, hour and day.
+        """Returns sum, rate and average of one statistic over the last minute, hour and day.
 
         Errors   MalformedRequest
         """

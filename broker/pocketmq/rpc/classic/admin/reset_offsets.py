@@ -74,7 +74,7 @@ class AdminResets:
         return keyed_answer("offsetTable", rows)
 
     async def clone(self, request: Command, call: ClassicCall) -> Command:
-        """Copies a group's offsets to another group, in one topic or in all; creates that group.
+        """Copies a group's offsets to another group, which is created if it is missing.
 
         Errors   MalformedRequest, those of `clone_offsets`
         """
@@ -87,7 +87,7 @@ class AdminResets:
         return found is not None and not found.consumer.is_broadcast and not self._pops(group)
 
     def _moved(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
-        """Answers waiting pulls of a group after a reset, or notifies members that broadcast."""
+        """Answers waiting pulls of a reset group; sends code 220 to members that broadcast."""
         self._pull.end_waits(group, topic)
         found = self._groups.group(group)
         if found is None or not found.consumer.is_broadcast:
@@ -102,7 +102,7 @@ class AdminResets:
         self, member: ClassicMember, topic: str, queue_offsets: Mapping[int, int]
     ) -> bytes:
         rows = [(queue_key(self._broker, topic, i), at) for i, at in sorted(queue_offsets.items())]
-        if member.language == "CPP":  # Its reader has no maps with objects as keys.
+        if member.language == "CPP":  # The C++ client cannot parse maps with objects as keys.
             return text_of({"offsetTable": [{**key, "offset": at} for key, at in rows]}).encode()
         return keyed_text("offsetTable", rows).encode()
 

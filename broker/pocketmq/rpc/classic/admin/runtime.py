@@ -4,7 +4,8 @@
     28  GET_BROKER_RUNTIME_INFO      907  GET_BROKER_HA_STATUS
     25  UPDATE_BROKER_CONFIG
 
-Settings have PocketMQ's names, and those of RocketMQ where there is one, in RocketMQ's units.
+A setting is listed by PocketMQ's name. If RocketMQ has it, it is also listed by RocketMQ's name, in
+RocketMQ's unit.
 Source: AdminBrokerProcessor.prepareRuntimeInfo, HARuntimeInfo.
 """
 
@@ -65,8 +66,8 @@ class AdminRuntime:
     def change_config(self, request: Command, call: ClassicCall) -> Command:
         """Changes settings until the broker ends; all or nothing.
 
-        Errors   UnsupportedFeature: a setting that cannot be changed so, or anyone may call;
-                 MalformedRequest: an illegal value; TooManyElements
+        Errors   UnsupportedFeature: a setting cannot be changed by request, or the function of
+                 `Controls` is None; MalformedRequest: an illegal value; TooManyElements
         """
         if self._change_settings is None:
             feature = (
