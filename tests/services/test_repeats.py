@@ -13,6 +13,7 @@ from pocketmq.services.produce.rules import SendRules
 from tests.kit.drafts import draft, drafts_of
 from tests.kit.store_broker import StoreBroker, store_broker
 from tests.kit.store_language import BORN_HOST, STORE_HOST, until
+from tests.sim.clock import FakeClock
 
 WINDOW_MS = 60_000
 
@@ -79,6 +80,29 @@ async def test_one_that_was_refused_is_tried_again(broker: StoreBroker) -> None:
     broker.store.writing.refuse(None)
     await send(broker, "a")
     assert await stored(broker) == ["a"]
+
+
+async def test_a_request_that_fails_late_leaves_the_one_that_was_made_after_its_window() -> None:
+    clock = FakeClock()
+    repeats: dedup.SendDedup[str] = dedup.SendDedup(clock)
+    gate = asyncio.Event()
+
+    async def fails() -> str:
+        await gate.wait()
+        raise errors.BrokerReadOnly(why="a test says so")
+
+    async def stores() -> str:
+        return "stored"
+
+    key = ("orders", ("a",), ())
+    first = asyncio.ensure_future(repeats.once(key, WINDOW_MS, fails))
+    await asyncio.sleep(0)
+    clock.advance(WINDOW_MS)
+    assert await repeats.once(key, WINDOW_MS, stores) == ("stored", False)
+    gate.set()
+    with pytest.raises(errors.BrokerReadOnly):
+        await first
+    assert await repeats.once(key, WINDOW_MS, stores) == ("stored", True)
 
 
 async def test_who_asks_again_while_it_is_under_way_gets_the_same_answer() -> None:

@@ -23,6 +23,7 @@ RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
 class _Kept(NamedTuple, Generic[Answer]):
     """A request in progress or finished; `since_ms` is the monotonic time of its start."""
 
+    number: int
     since_ms: int
     job: Job[Answer | BrokerError]
 
@@ -30,12 +31,13 @@ class _Kept(NamedTuple, Generic[Answer]):
 class SendDedup(Generic[Answer]):
     """The requests within the deduplication window."""
 
-    __slots__ = ("_clock", "_kept", "_message_count", "answered")
+    __slots__ = ("_clock", "_kept", "_message_count", "_number", "answered")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: dict[RequestKey, _Kept[Answer]] = {}
         self._message_count = 0
+        self._number = 0
         self.answered = Counter(
             "pocketmq_repeated_sends_total",
             "Repeated sends, answered with the first result and not stored.",
@@ -54,7 +56,9 @@ class SendDedup(Generic[Answer]):
         found = self._kept.get(key)
         is_repeated = found is not None
         if found is None:
-            found = self._kept[key] = _Kept(now_ms, Job(self._outcome(key, store)))
+            self._number += 1
+            job = Job(self._outcome(key, self._number, store))
+            found = self._kept[key] = _Kept(self._number, now_ms, job)
             self._message_count += len(key[1])
         outcome = await found.job
         if isinstance(outcome, BrokerError):
@@ -63,13 +67,15 @@ class SendDedup(Generic[Answer]):
         return outcome, is_repeated
 
     async def _outcome(
-        self, key: RequestKey, store: Callable[[], Coroutine[Any, Any, Answer]]
+        self, key: RequestKey, number: int, store: Callable[[], Coroutine[Any, Any, Answer]]
     ) -> Answer | BrokerError:
         try:
             return await store()
         except BrokerError as error:
             # Returned, not raised: if all callers were cancelled, none would receive the error.
-            self._drop(key)
+            kept = self._kept.get(key)
+            if kept is not None and kept.number == number:  # Else the request was made again later.
+                self._drop(key)
             return error
 
     def _forget(self, before_ms: int) -> None:
