@@ -11,6 +11,7 @@ from pocketmq.filter.tag import parse
 from pocketmq.format.java_hash import tags_code
 from pocketmq.model.administration import GroupSettings
 from pocketmq.model.consuming import Received, SettleStatus
+from pocketmq.model.errors import TopicNotFound
 from pocketmq.model.step import Next, Now
 from pocketmq.services.consume import long_poll as parking_module
 from pocketmq.services.consume.broadcasting import SWEEP_ABOVE
@@ -318,3 +319,51 @@ async def test_who_waits_gets_messages_of_a_queue_that_was_added(
     second = await desk.parked()
     await desk.send("b", topic=topic, queue_id=3)
     assert bodies(await second) == ["b"]
+
+
+@pytest.mark.parametrize("is_sent_first", [False, True])
+async def test_a_notification_counts_messages_of_a_queue_that_was_added(
+    desk: ConsumeDesk, *, is_sent_first: bool
+) -> None:
+    expected = asyncio.ensure_future(desk.consume.expect(desk.asked(wait_ms=20_000)))
+    await turns()
+    await desk.store.tables.topics.update(TOPIC, read_queue_count=4, write_queue_count=4)
+    if not is_sent_first:
+        await desk.step()
+    assert not expected.done()
+    await desk.send("a", queue_id=3)
+    await desk.step()
+    async with asyncio.timeout(5):
+        assert await expected is True
+
+
+async def test_a_notification_counts_messages_after_a_reset_and_ends_with_its_topic(
+    desk: ConsumeDesk,
+) -> None:
+    await desk.send("a")
+    await desk.ack(await desk.receive())
+    again, gone = [
+        asyncio.ensure_future(desk.consume.expect(desk.asked(wait_ms=20_000, topic=topic)))
+        for topic in (TOPIC, "others")
+    ]
+    desk.store.tables.topics.adopt("others", 1)
+    await turns()
+    await desk.store.tables.offsets.set_many(GROUP, TOPIC, {0: 0})
+    await desk.store.tables.topics.remove("others")
+    await desk.step()
+    async with asyncio.timeout(5):
+        assert await again is True
+        with pytest.raises(TopicNotFound):
+            await gone
+
+
+async def test_a_client_of_a_broadcast_gets_messages_of_a_queue_that_was_added(
+    desk: ConsumeDesk,
+) -> None:
+    waiting = await desk.parked(broadcast=True, client_id="c")
+    await desk.store.tables.topics.update(TOPIC, read_queue_count=4, write_queue_count=4)
+    await turns()
+    assert not waiting.done()
+    await desk.send("a", queue_id=3)
+    async with asyncio.timeout(5):
+        assert bodies(await waiting) == ["a"]

@@ -19,6 +19,7 @@ from pocketmq.model.reading import ReadRange
 from pocketmq.services.consume.position import begin_offset, begins_at_max
 from pocketmq.services.consume.receive_mode import RECEIVE_BYTES_MAX, pull_wanted
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.watermark import Watermark
 
 CLIENTS_KEPT_MAX: Final = 10_000
 """Upper limit of clients whose offsets are kept; the least recently used client is evicted."""
@@ -33,12 +34,19 @@ logger = logging.getLogger(__name__)
 class Broadcasting:
     """Offsets of broadcasting clients, and their receives."""
 
-    __slots__ = ("_is_draining", "_positions", "_store")
+    __slots__ = ("_changes", "_is_draining", "_positions", "_store")
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._positions: dict[ClientKey, dict[int, int]] = {}
+        self._changes: dict[str, Watermark] = {}
+        """Marks of topics that clients wait for; a change of the topic advances its mark."""
         self._is_draining = False
+        store.tables.topics.follow(self._changed)
+
+    def _changed(self, topic: str) -> None:
+        if topic in self._changes:
+            self._changes.pop(topic).advance(1)
 
     def drain(self) -> None:
         """Prevents new waits; parked receives are answered when the store closes."""
@@ -129,13 +137,15 @@ class Broadcasting:
         return records
 
     async def _arrival(self, topic: str, positions: dict[int, int], left: float) -> None:
-        """Waits, at most `left` seconds, until a queue has a message at or beyond its offset."""
+        """Waits, at most `left` seconds, until a queue has a message, or the topic is changed."""
+        arrivals = self._store.reading.arrivals
+        marks = [(self._changes.setdefault(topic, Watermark()), 1)]
+        marks += [(arrivals(topic, queue_id), at + 1) for queue_id, at in positions.items()]
         waiters = []
-        for queue_id, at in positions.items():
-            mark = self._store.reading.arrivals(topic, queue_id)
+        for mark, value in marks:
             if mark.waiter_count > SWEEP_ABOVE:
                 mark.sweep(0)
-            waiters.append(mark.reached(at + 1))
+            waiters.append(mark.reached(value))
         try:
             await asyncio.wait(waiters, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -364,21 +364,28 @@ class Consume:
                 except BrokerError:
                     self._long_polls.refuse(self._targets.pop(key), partial(self._readable, *key))
                 else:
-                    self._long_polls.serve(self._targets[key])
+                    self._serve(self._targets[key])
 
     def _heed_changes(self) -> None:
-        """Makes parked receives wait for added queues too; fails them if they may not receive."""
+        """Makes waits include added queues; ends those that may not receive any more."""
         topics, groups = self._changed_topics, self._changed_groups
         for group in groups:
             if self._store.tables.groups.find(group) is None:
                 self._forget(group)
         for target in self._targets.values() if topics or groups else ():
-            if target.parked and (target.group in groups or target.reads(topics)):
+            is_awaited = bool(target.parked or target.expecting)
+            if is_awaited and (target.group in groups or target.reads(topics)):
                 check = partial(self._readable, target.group, target.topic)
                 self._long_polls.refuse(target, check)
                 self._long_polls.watch(target)
+                self._serve(target)
         topics.clear()
         groups.clear()
+
+    def _serve(self, target: GroupTopic) -> None:
+        """Serves parked receives, and waits for a next message, after offsets or queues changed."""
+        self._long_polls.notify(target, partial(self._has_messages, target))
+        self._long_polls.serve(target)
 
     def _forget(self, group: str) -> None:
         """Fails the parked receives of a removed group, and drops what memory has of its queues."""

@@ -44,7 +44,7 @@ class GroupTopic:
     """A group's receives of one topic."""
 
     __slots__ = (
-        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "group", "is_capped",
+        "_counts", "_leases", "_names", "_topics", "ends_at_ms", "expecting", "group", "is_capped",
         "is_ordered", "parked", "queues", "serving", "sweep_above", "topic", "turn", "watches",
     )  # fmt: skip
 
@@ -62,6 +62,8 @@ class GroupTopic:
         self.queues: list[list[GroupQueue]] = []
         """A list of queues for the topic, then one for each retry topic."""
         self.parked: deque[Parked] = deque()
+        self.expecting: set[Parked] = set()
+        """Waits for the next message that lease nothing."""
         self.sweep_above = PARKED_KEPT_MIN
         self.serving: Job[None] | None = None
         self.is_ordered = False

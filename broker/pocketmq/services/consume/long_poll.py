@@ -103,13 +103,9 @@ class LongPolls:
         future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
         parked = Parked(request, future)
         self._add(parked, deadline_ms)
-        for queue in target.all_queues():
-            mark = self._reading.arrivals(queue.topic, queue.queue_id)
-            if mark.waiter_count > SWEEP_ABOVE:
-                mark.sweep(0)
-            watch = mark.reached(mark.value + 1)
-            watch.add_done_callback(lambda _: _answer(parked, nothing(0)))
-            future.add_done_callback(partial(_end_watch, watch))
+        target.expecting.add(parked)
+        future.add_done_callback(lambda _: target.expecting.discard(parked))
+        self.watch(target)
         return future
 
     def _add(self, parked: Parked, deadline_ms: int) -> None:
@@ -163,8 +159,8 @@ class LongPolls:
                 _answer(parked, nothing(wall_ms))
 
     def refuse(self, target: GroupTopic, check: Callable[[], object]) -> None:
-        """Answers each parked receive of a target with an error that `check` raises."""
-        for parked in list(target.parked):
+        """Ends each wait of a target with an error that `check` raises."""
+        for parked in [*target.parked, *target.expecting]:
             try:
                 check()
             except BrokerError as error:
@@ -192,7 +188,17 @@ class LongPolls:
         if watch.done():
             return  # The store is closing.
         target.watches[queue] = watch
-        watch.add_done_callback(lambda _: self.serve(target))
+        watch.add_done_callback(lambda _: self._arrived(target))
+
+    def _arrived(self, target: GroupTopic) -> None:
+        self.notify(target, lambda _: True)
+        self.serve(target)
+
+    def notify(self, target: GroupTopic, is_met: Callable[[ReceiveRequest], bool]) -> None:
+        """Ends the waits for a next message whose request `is_met`."""
+        for parked in list(target.expecting):
+            if is_met(parked.request):
+                _answer(parked, nothing(0))
 
     def serve(self, target: GroupTopic) -> None:
         """Starts a job that serves the parked receives of a target, unless one is running."""
@@ -246,10 +252,6 @@ class LongPolls:
         for target in list(self._serving):
             if target.serving is not None:
                 await target.serving.reached()
-
-
-def _end_watch(watch: "asyncio.Future[bool]", _: object) -> None:
-    watch.cancel()
 
 
 def _answer(parked: Parked, received: Received) -> None:
