@@ -9,17 +9,24 @@ import pytest
 
 from pocketmq.filter.tag import parse
 from pocketmq.format.java_hash import tags_code
+from pocketmq.format.properties import encode_properties
 from pocketmq.model.administration import GroupSettings
+from pocketmq.model.batch import Destination
 from pocketmq.model.consuming import Received, SettleStatus
 from pocketmq.model.errors import TopicNotFound
+from pocketmq.model.message import RETRY_TOPIC, SHARDING_KEY
 from pocketmq.model.step import Next, Now
 from pocketmq.services.consume import long_poll as parking_module
+from pocketmq.services.consume import receive_mode
 from pocketmq.services.consume.broadcasting import SWEEP_ABOVE
 from pocketmq.services.consume.consume import STEP_INTERVAL_MS
+from pocketmq.services.consume.fifo import receive as fifo_receive
+from pocketmq.services.consume.lease import receive as lease_receive
 from pocketmq.store.job import Job
 from pocketmq.store.settings import FLUSH_SYNC
 from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, ConsumeDesk, bodies, consuming
-from tests.kit.store_language import turns, until
+from tests.kit.rows import Row, batch
+from tests.kit.store_language import BORN_HOST, BORN_MS, STORE_HOST, turns, until
 
 OK = SettleStatus.OK
 Event = Callable[[ConsumeDesk, list[str]], Awaitable[Any]]
@@ -319,6 +326,64 @@ async def test_who_waits_gets_messages_of_a_queue_that_was_added(
     second = await desk.parked()
     await desk.send("b", topic=topic, queue_id=3)
     assert bodies(await second) == ["b"]
+
+
+# -- the retry topic of all topics of a group ------------------------------------------------------
+RETRIES = f"%RETRY%{GROUP}"
+
+
+async def send_retries(desk: ConsumeDesk, **origins: str) -> None:
+    """Stores messages in the group's retry topic, each with the topic that it is of."""
+    for body, topic in origins.items():
+        block = encode_properties({RETRY_TOPIC: topic, SHARDING_KEY: "k"})
+        row = Row(body.encode(), block, 0, BORN_MS, BORN_HOST)
+        await desk.store.writing.put([(Destination(RETRIES, 0, STORE_HOST), batch(row))])
+    await desk.settled()
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_who_waits_for_another_topic_of_the_group_is_served_as_retries_are_settled(
+    tmp_path: Path, *, fifo: bool
+) -> None:
+    async with consuming(tmp_path / "s", in_flight_max=1) as desk:
+        desk.store.tables.topics.adopt("others", 1)
+        desk.store.tables.topics.adopt(RETRIES, 1)
+        await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+        await send_retries(desk, a=TOPIC, b="others")
+        got = await desk.receive(max_messages=1)
+        assert bodies(got) == ["a"]
+        waiting = await desk.parked(topic="others")
+        await desk.ack(got)
+        assert bodies(await _soon(waiting)) == ["b"]
+
+
+@pytest.mark.parametrize("fifo", [False, True])
+async def test_who_waits_for_another_topic_of_the_group_is_served_after_a_read_of_its_retries(
+    desk: ConsumeDesk, monkeypatch: pytest.MonkeyPatch, *, fifo: bool
+) -> None:
+    """The queue was busy as the receive looked: one at a time reads it."""
+    desk.store.tables.topics.adopt("others", 1)
+    desk.store.tables.topics.adopt(RETRIES, 1)
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    gate = asyncio.Event()
+    pull_wanted = receive_mode.pull_wanted
+
+    async def slow(*given: Any, **named: Any) -> Any:
+        await gate.wait()
+        return await pull_wanted(*given, **named)
+
+    for module in (lease_receive, fifo_receive):
+        monkeypatch.setattr(module, "pull_wanted", slow)
+    await send_retries(desk, a=TOPIC, b="others")
+    first = asyncio.ensure_future(desk.receive(max_messages=1))
+    await turns()
+    waiting = await desk.parked(topic="others", max_messages=1)
+    gate.set()
+    got = await first
+    assert bodies(got) == ["a"]
+    if fifo:
+        await desk.consume.change_invisible(GROUP, TOPIC, [(got.handles[0], 0)])
+    assert bodies(await _soon(waiting)) == (["a"] if fifo else ["b"])
 
 
 @pytest.mark.parametrize("is_sent_first", [False, True])

@@ -77,7 +77,10 @@ class Consume:
         self._modes: tuple[DeliveryMode, ...] = (self._lease, self._fifo)
         self._broadcasting = Broadcasting(store)
         self._long_polls = LongPolls(store, self._receive_mode, self._release_soon, self._watched)
-        self._targets: dict[tuple[str, str], GroupTopic] = {}
+        for mode in self._modes:
+            mode.receive.on_freed = self._serve_group
+        self._targets: dict[str, dict[str, GroupTopic]] = {}
+        """Targets by group and topic."""
         self._changed_topics: set[str] = set()
         self._changed_groups: set[str] = set()
         """Topics and groups that were created or changed since the last step."""
@@ -210,22 +213,21 @@ class Consume:
     def release(self, group: str, topic: str, handles: Sequence[str]) -> None:
         """Makes messages that never reached their receiver visible again soon."""
         is_free = [mode.release(group, topic, handles) for mode in self._modes]
-        target = self._targets.get((group, topic))
-        if any(is_free) and target is not None:
-            self._long_polls.serve(target)
+        if any(is_free):
+            self._serve_group(group)
 
     def leave(self, client_id: str, group: str) -> None:
         """Ends the auto-renewed leases of a terminating client in a group, within about 1 s."""
         self.clients.forget(client_id, group)
-        targets = [target for target in self._targets.values() if target.group == group]
+        targets = self._targets.get(group, {}).values()
         for mode in self._modes:
             own = [target for target in targets if self._mode(target) is mode]
-            for target in mode.leave(client_id, group, own):
-                self._long_polls.serve(target)
+            if mode.leave(client_id, group, own):
+                self._serve_group(group)
 
     def _release_soon(self, target: GroupTopic, taken: Taken) -> None:
         if taken.release():
-            self._long_polls.serve(target)
+            self._serve_group(target.group)
 
     def _readable(self, group: str, topic: str) -> tuple[GroupConfig, TopicConfig]:
         """Returns the configurations of a group and of a readable topic.
@@ -240,13 +242,14 @@ class Consume:
         return found, config
 
     def _target(self, group: str, topic: str) -> GroupTopic:
-        key = (group, topic)
-        found = self._targets.get(key)
+        found = self._targets.get(group, {}).get(topic)
         if found is None:
-            found = self._targets[key] = GroupTopic(
-                group, topic, self._store.tables.topics, self._lease.table
-            )
+            found = GroupTopic(group, topic, self._store.tables.topics, self._lease.table)
+            self._targets.setdefault(group, {})[topic] = found
         return found
+
+    def _all_targets(self) -> list[GroupTopic]:
+        return [target for its in self._targets.values() for target in its.values()]
 
     # -- settling ------------------------------------------------------------------------------
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
@@ -264,7 +267,7 @@ class Consume:
         if done < len(settled):
             invalid = SettleStatus.INVALID_RECEIPT_HANDLE.name
             self._acks.add((invalid,), len(settled) - done)
-        self._serve_settled(group, topic)
+        self._serve_settled(group)
         return settled
 
     async def change_invisible(
@@ -292,7 +295,7 @@ class Consume:
             next(changed) if is_legal(entry) else Settled(ILLEGAL_TIME, entry[0])
             for entry in entries
         ]
-        self._serve_settled(group, topic)
+        self._serve_settled(group)
         shortest_ms = min((ms for _, ms in entries), default=STEP_INTERVAL_MS)
         self._wakeup.by(self._clock.monotonic_ms() + max(shortest_ms, 0))
         return settled
@@ -307,7 +310,7 @@ class Consume:
         """
         config = self._store.tables.groups.existing(group)
         settled = await self._settled(entries, lambda mode: partial(mode.send_back, config, topic))
-        self._serve_settled(group, topic)
+        self._serve_settled(group)
         return settled
 
     async def forward_to_dead_letters(
@@ -329,10 +332,17 @@ class Consume:
     ) -> list[Settled]:
         return await settled_by_kind(entries, settle(self._lease.ack), settle(self._fifo.ack))
 
-    def _serve_settled(self, group: str, topic: str) -> None:
-        """Serves parked receives if a settlement may have made messages available."""
-        target = self._targets.get((group, topic))
-        if target is not None and self._mode(target).frees(target):
+    def _serve_settled(self, group: str) -> None:
+        """Serves parked receives if a settlement may have made messages available.
+
+        Receives of all topics of a group read %RETRY%group.
+        """
+        for target in self._targets.get(group, {}).values():
+            if self._mode(target).frees(target):
+                self._long_polls.serve(target)
+
+    def _serve_group(self, group: str) -> None:
+        for target in self._targets.get(group, {}).values():
             self._long_polls.serve(target)
 
     def _serve_capped(self) -> None:
@@ -340,7 +350,7 @@ class Consume:
 
         No message may arrive for them: expired leases may have ended as dead letters.
         """
-        for target in self._targets.values():
+        for target in self._all_targets():
             if target.is_capped:
                 target.is_capped = False
                 self._long_polls.serve(target)
@@ -355,16 +365,17 @@ class Consume:
         """Serves parked receives after offset resets; fails them if group or topic was deleted."""
         for group, name in self._store.tables.offsets.set_back():
             topic = leased_topic(name, group)
-            keys = [(group, topic)]
-            if name == retry_topic(group):  # It contains messages of all topics of the group.
-                keys = [key for key in self._targets if key[0] == group]
-            for key in filter(self._targets.__contains__, keys):
+            its = self._targets.get(group, {})
+            # %RETRY%group contains messages of all topics of the group.
+            topics = list(its) if name == retry_topic(group) else [topic]
+            for target in [its[name] for name in topics if name in its]:
+                check = partial(self._readable, group, target.topic)
                 try:
-                    self._readable(*key)
+                    check()
                 except BrokerError:
-                    self._long_polls.refuse(self._targets.pop(key), partial(self._readable, *key))
+                    self._long_polls.refuse(its.pop(target.topic), check)
                 else:
-                    self._serve(self._targets[key])
+                    self._serve(target)
 
     def _heed_changes(self) -> None:
         """Makes waits include added queues; ends those that may not receive any more."""
@@ -372,7 +383,7 @@ class Consume:
         for group in groups:
             if self._store.tables.groups.find(group) is None:
                 self._forget(group)
-        for target in self._targets.values() if topics or groups else ():
+        for target in self._all_targets() if topics or groups else ():
             is_awaited = bool(target.parked or target.expecting)
             if is_awaited and (target.group in groups or target.reads(topics)):
                 check = partial(self._readable, target.group, target.topic)
@@ -389,8 +400,8 @@ class Consume:
 
     def _forget(self, group: str) -> None:
         """Fails the parked receives of a removed group, and drops what memory has of its queues."""
-        for key in [key for key in self._targets if key[0] == group]:
-            self._long_polls.refuse(self._targets.pop(key), partial(self._readable, *key))
+        for target in self._targets.pop(group, {}).values():
+            self._long_polls.refuse(target, partial(self._readable, group, target.topic))
         for place in self._lease.table.forget_group(group):
             self._fifo.table.forget(place)
 

@@ -24,13 +24,11 @@ class DeliveryMode(ABC):
         """
 
     @abstractmethod
-    def leave(
-        self, client_id: str, group: str, targets: Iterable[GroupTopic]
-    ) -> Iterable[GroupTopic]:
+    def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> bool:
         """Ends the auto-renewed leases of a terminating client in a group, within about 1 s.
 
         targets   topics that the group receives in this mode
-        Returns   targets with messages that can now be received
+        Returns   whether some of their messages can be received at once
         """
 
     @abstractmethod

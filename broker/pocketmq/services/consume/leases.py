@@ -34,7 +34,7 @@ class GroupQueue:
     """
 
     __slots__ = (
-        "group", "is_busy", "is_shared", "last_popped_ms", "leased", "leased_upto",
+        "group", "is_busy", "is_missed", "is_shared", "last_popped_ms", "leased", "leased_upto",
         "may_be_in_order", "passed", "passed_from", "queue_id", "retry", "topic",
     )  # fmt: skip
 
@@ -52,6 +52,8 @@ class GroupQueue:
         """Queue offset after the highest message that was ever leased."""
         self.is_busy = False
         """Whether a receive reads the queue; other receives skip it."""
+        self.is_missed = False
+        """Whether a receive skipped the queue while it was busy."""
         self.may_be_in_order = True
         """Whether the queue's messages may have been delivered in order (fifo_exit.py)."""
         self.passed: frozenset[int] = frozenset()

@@ -69,13 +69,17 @@ class Taken(NamedTuple):
 
 
 class ReceiveMode(ABC):
-    """Leases messages to receives, in one delivery mode."""
+    """Leases messages to receives, in one delivery mode.
 
-    __slots__ = ("_reading", "_store")
+    on_freed   called with a group if queues that its receives skipped are no longer busy
+    """
+
+    __slots__ = ("_reading", "_store", "on_freed")
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self._reading = store.reading
+        self.on_freed: Callable[[str], None] = lambda _: None
 
     @abstractmethod
     def was_given(self, request: ReceiveRequest, target: GroupTopic) -> bool:
@@ -118,23 +122,33 @@ class ReceiveMode(ABC):
         if group is None or group.settings.enabled is False:
             return False
         for queue in target.all_queues():
-            if not queue.is_busy and self._has_some(target, queue):
+            if not _is_busy(queue) and self._has_some(target, queue):
                 return True
         return False
+
+    def _free(self, busy: list[GroupQueue]) -> None:
+        """Lets other receives read queues."""
+        for queue in busy:
+            queue.is_busy = False
+        missed = [queue for queue in busy if queue.is_missed]
+        for queue in missed:
+            queue.is_missed = False
+        if missed:
+            self.on_freed(missed[0].group)
 
     async def _fill(
         self, request: ReceiveRequest, target: GroupTopic, busy: list[GroupQueue], read: Read
     ) -> None:
         """Reads queues one after the other until a receive is full.
 
-        Effects  adds the read queues to `busy`; the caller has to clear their `is_busy`
+        Effects  adds the read queues to `busy`; the caller has to call `_free` with them
         Errors   errors of `read`; after messages were found, an error ends the receive without
                  being raised
         """
         count, size_bytes = request.max_messages, request.room(RECEIVE_BYTES_MAX)
         left_count, left_bytes = count, size_bytes
         for queue in target.in_turn():
-            if queue.is_busy or not self._has_some(target, queue):
+            if _is_busy(queue) or not self._has_some(target, queue):
                 continue
             queue.is_busy = True
             busy.append(queue)
@@ -150,3 +164,10 @@ class ReceiveMode(ABC):
             if left_count <= 0 or left_bytes <= 0:
                 break
         request.room(size_bytes - left_bytes)
+
+
+def _is_busy(queue: GroupQueue) -> bool:
+    """Returns whether a queue has to be skipped, and records that it is."""
+    if queue.is_busy:
+        queue.is_missed = True
+    return queue.is_busy

@@ -46,9 +46,9 @@ class FifoDelivery(DeliveryMode):
         """Makes messages that never reached the client visible at once."""
         return self.ack.release(group, topic, handles)
 
-    def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> list[GroupTopic]:
-        """Ends the auto-renewed leases of a client; returns the targets with such leases."""
-        return [target for target in targets if self._leave(client_id, target)]
+    def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> bool:
+        """Ends the auto-renewed leases of a client; returns whether there were any."""
+        return sum(self._leave(client_id, target) for target in targets) > 0
 
     def _leave(self, client_id: str, target: GroupTopic) -> bool:
         is_left = False

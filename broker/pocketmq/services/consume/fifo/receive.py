@@ -113,8 +113,7 @@ class FifoReceive(ReceiveMode):
             self._release(parts)
             raise
         finally:
-            for queue in busy:
-                queue.is_busy = False
+            self._free(busy)
         if not parts:
             return None
         if self.on_leased is not None:

@@ -109,15 +109,15 @@ class LeaseDelivery(DeliveryMode):
         with suppress(BrokerError):
             await self.ack.change_invisible(group, topic, parts)
 
-    def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> tuple[()]:
-        """Ends the auto-renewed leases of a client in RELEASED_MS.
+    def leave(self, client_id: str, group: str, targets: Iterable[GroupTopic]) -> bool:
+        """Ends the auto-renewed leases of a client in RELEASED_MS; always returns False.
 
         Cost     linear in the group's leased messages
         """
         queues = [queue for queue in self.table.queues.values() if queue.group == group]
         held = {lease for queue in queues for lease in queue.leased.values()}
         self._release([lease for lease in held if lease.client_id == client_id])
-        return ()
+        return False
 
     def frees(self, target: GroupTopic) -> bool:
         """Returns whether a queue was at its limit of messages in flight, and resets that fact."""

@@ -147,8 +147,7 @@ class LeaseReceive(ReceiveMode):
                 return None
             return await self._lease(request, found)
         finally:
-            for queue in busy:
-                queue.is_busy = False
+            self._free(busy)
 
     async def _read(
         self,
