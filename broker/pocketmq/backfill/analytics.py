@@ -5,7 +5,7 @@ largest_keys        keys with the most messages, or the most bytes
 duplicate_keys      keys, or message ids, that occur in more than one message
 consumer_lag        lag of each group, by queue
 
-Each query accepts a DataFrame of `readers.py` and returns a DataFrame with the listed columns.
+Each query accepts a DataFrame of `spark/readers.py`, and returns one with the listed columns.
 Spark reads the store only when rows are requested. Rows that report damage are ignored.
 """
 

@@ -226,7 +226,8 @@ def run(job: RebuildJob, mapper: Mapper) -> Document:
 
     Errors   Corruption: valid records follow damage, unless the job accepts holes; IllegalTopic;
              StoreLocked: another run uses this directory; ViewFailed: a task failed; PlaceUnusable:
-             a worker does not reach log or output, or the output's disk is too small or read-only
+             the output is a URL, its disk is too small or read-only, or a worker does not reach log
+             or output
     """
     refuse_address(job.out)
     staging = Staging(job.out)

@@ -24,7 +24,7 @@ PARTITIONS_PER_WORKER: Final = 4
 def plan_messages(request: Request, wanted: RowFilter) -> list[list[Any]]:
     """Returns the tasks that read the messages, by partition.
 
-    Errors   WrongFileSize, StoreGap
+    Errors   NotAStore, WrongFileSize, StoreGap
     """
     if wanted.keys is not None and wanted.topics is not None and request.ranges is None:
         found = find_key_places(request.store, wanted.topics, wanted.keys, request.geometry)

@@ -30,7 +30,7 @@ PROBE_BYTES: Final = 65_536
 
 
 def refuse_address(path: Path | str) -> None:
-    """Raises PlaceUnusable for an address such as s3a://bucket/store; it is no directory."""
+    """Raises PlaceUnusable for a URL such as s3a://bucket/store: only directories can be used."""
     if _SCHEME.match(str(path)) and not Path(path).exists():
         raise PlaceUnusable(
             path=re.sub(":/+", "://", str(path), count=1),

@@ -181,7 +181,7 @@ def plan_queue_records(
 
     files     of the log
     workers   number of concurrent tasks
-    Returns   None if a topic has no queue: it may have been deleted
+    Returns   None if the log has no file, or a topic has no queue: it may have been deleted
     Cost      a read of 20 bytes of each queue file of the topics, two more files of the log
     """
     queues: dict[QueueKey, list[QueueFile]] = {}
@@ -217,9 +217,10 @@ def _timely_files(files: Sequence[LogFile], times: tuple[int, int]) -> list[LogF
 
 
 def _first_covered(own: Sequence[QueueFile], log_begin: int) -> int:
-    """Returns the physical offset of a queue's first unit, if records before it may be in the log.
+    """Returns the physical offset from which on a queue has a unit of each of its records.
 
-    They are if the queue was rebuilt from there, with pre-blank units before.
+    It is the begin of the log if the queue has unit 0. Otherwise it is the record of the first unit
+    that is not pre-blank: the log may contain earlier records of the queue.
     """
     for file in own:
         part = QueueSlice(file, 0, NUMBER_MAX)

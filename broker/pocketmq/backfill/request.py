@@ -111,7 +111,8 @@ KAFKA_TABLE: Final = replace(
 )  # fmt: skip
 """Messages with the column names of Spark's Kafka source."""
 OF_SPARK: Final = ("owner", "provider", "external", "is_managed_location", "location")
-"""Options that Spark adds for tables of its catalog, beside copies of all as `option.NAME`."""
+"""Options that Spark adds for tables of its catalog. It also adds a copy of each option, with the
+name `option.NAME`."""
 _SCHEME: Final = "file:"
 OPTIONS: Final = (
     "path", "table", "schema", "keys", "find_by", "columns",
@@ -154,7 +155,7 @@ class Request:
 def store_at(path: "str | Path", kind: str) -> Path:
     """Returns the directory of a store that may contain the table `kind`.
 
-    Errors   NotAStore; PlaceUnusable: an address
+    Errors   NotAStore; PlaceUnusable: a URL
     """
     path = str(path).removeprefix(_SCHEME)
     refuse_address(path)
@@ -180,7 +181,7 @@ def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Reques
     """Parses the options.
 
     is_local   whether the rows are in a directory; if not, there is no path
-    Errors     ValueError: an unknown option, or an invalid value; NotAStore
+    Errors     ValueError: an unknown option, or an invalid value; NotAStore; PlaceUnusable: a URL
     """
     known = {name.lower(): name for name in OPTIONS}
     options = without_sparks_own(options)

@@ -29,8 +29,8 @@ class RowFilter:
 
     topics   None: any topic
     bounds   (least, largest number) by column
-    pattern  regular expression that whole names of topics match, those of the broker and of groups
-             excepted; "": any topic
+    pattern  regular expression for whole names of topics; topics of the broker and of groups do not
+             match; "": any topic
     floors   least queue offset, by queue
     keys     keys or unique keys, of which a message has one; None: any message
     """

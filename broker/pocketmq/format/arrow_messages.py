@@ -92,7 +92,7 @@ def batch_of(arrays: list[Any], schema: Any) -> Any:
 
 
 def moment_names(schema: Any) -> dict[str, str]:
-    """Returns names of timestamp columns, each with the column of ms that it is made of."""
+    """Returns the names of timestamp columns, each with the name of its column of ms."""
     return {name.removesuffix("_ms"): name for name in schema.names if name.endswith("_ms")}
 
 

@@ -26,7 +26,7 @@ RETURNED: Final = (SUCCESS, "TIME_OUT", "EXCEPTION", "RETURNNULL", FAILED)
 
 
 class ClientTrace(NamedTuple):
-    """One entry: a client sent a message, begins or ends to consume it, and the like.
+    """One entry: a step of a client with a message, such as a send.
 
     step                 name of the entry's kind, as in RocketMQ
     message_id           unique key; a batch has those of all its messages, separated by commas
@@ -35,7 +35,7 @@ class ClientTrace(NamedTuple):
     topic                "": consumers send none
     client               address of the client; "": the client sent none
     cost_ms              duration of the send, or of the listener's call divided by its messages; it
-                         is negative if the client's clock was set back
+                         is negative if the client's clock was set back; None: the step has none
     status               outcome of the step; "" for a step that begins
     reconsume_times      retries before this delivery
     request_id           id that SubBefore and SubAfter of one call share; "" for other steps

@@ -18,11 +18,13 @@ _DIGITS_MAX: Final = 15
 
 @final
 class EndRequest:
-    """The decisions of a request; `begin` starts the next request.
+    """The decisions of a request, as lists of equal length; `begin` starts the next request.
 
     group      producer group of the request
     at         queue offset of each half message in the half topic
     places     physical offset of each half message
+    keys       unique key of each half message
+    commits    whether each decision is a commit; False: a rollback
     """
 
     __slots__ = ("at", "commits", "group", "keys", "places")

@@ -1,11 +1,13 @@
-"""Further queues that contain a unit of a record; the record's properties name them.
+"""Finds the queues, besides its own queue, that contain a unit of a record.
+
+The record's properties name these queues:
 
     record of topic Mq     INNER_MULTI_DISPATCH      = %LMQ%one,%LMQ%two
                            INNER_MULTI_QUEUE_OFFSET  = 7,3
     so it also has         unit 7 of %LMQ%one queue 0, and unit 3 of %LMQ%two queue 0
 
 A broker with enableMultiDispatch adds the offsets when it appends the record. So a record has these
-units if it has both properties. Names that would lead out of their directory are ignored.
+units only if it has both properties. Names that are no valid names of queues are ignored.
 Source: MultiDispatchUtils, ConsumeQueue.multiDispatchLmqQueue.
 """
 

@@ -1,6 +1,6 @@
 """Op messages, which list the queue offsets of ended half messages, each followed by a comma.
 
-    RMQ_SYS_TRANS_OP_HALF_TOPIC, queue as the half messages', TAGS d      b"12,13,"
+    RMQ_SYS_TRANS_OP_HALF_TOPIC, queue id of the half messages, TAGS d      b"12,13,"
 
 Op messages of brokers before 5.0 contain one offset without a comma. Op messages do not show
 whether a half message was committed or rolled back.

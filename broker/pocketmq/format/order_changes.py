@@ -167,6 +167,10 @@ class ReplayedOrder:
         self._delivered.update(change.delivered)
 
     def order(self) -> QueueOrder:
-        """Returns the current order; recalled messages count as not delivered."""
+        """Returns the current order.
+
+        A message counts as not delivered if its only delivery was released, as the client never
+        got it: its delivery number is then 0.
+        """
         given_out = {offset: d for offset, d in self._delivered.items() if d.number}
         return order_from(QueueOrder(self._next_offset, frozenset(self._settled), given_out), 0)

@@ -1,4 +1,4 @@
-"""Checks texts that no generated class parses: printable ASCII, and UTF-8."""
+"""Checks texts of requests that are parsed without the generated classes: ASCII and UTF-8."""
 
 from typing import Final
 

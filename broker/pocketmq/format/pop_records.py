@@ -71,7 +71,7 @@ class Ack(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A message of the lease journal, to be put."""
+    """A checkpoint or an ack, as a message to put; these messages are the lease journal."""
 
     body: bytes
     property_block: bytes

@@ -1,4 +1,4 @@
-"""Encodes and parses the property block of a record; only this module parses pair by pair.
+"""Encodes and parses the property block of a record.
 
 Properties: name, 0x01, value, 0x02 for each pair
     K E Y S 01 k 1   k 2 02 T A G S 01 T a g A 02

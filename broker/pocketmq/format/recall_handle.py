@@ -4,7 +4,7 @@
        topic  broker   time in ms    unique key
 
 The time is 1 ms after the message's slot, so that a delete marker for this time gets the same
-slot. Bytes after the unique key are for later versions.
+slot. Parts after the unique key are ignored: later versions may add some.
 Source: RecallMessageHandle.HandleV1, SendMessageProcessor.attachRecallHandle.
 """
 

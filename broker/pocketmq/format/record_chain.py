@@ -1,7 +1,7 @@
 """Follows the chain of records by their sizes, with or without checking them.
 
-It is the part of reading many records that has to take them one after the other, so it is compiled.
-`columns/heads.py` reads all other fields by column.
+Records are found one after the other, so this part of reading many records is compiled. All other
+fields are read by column (`columns/heads.py`).
 """
 
 from typing import Final

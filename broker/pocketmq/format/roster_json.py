@@ -1,6 +1,6 @@
 """The file of users and rules: PocketMQ's own JSON, because RocketMQ keeps them in RocksDB.
 
-{"format_version": 1,
+{"note": "…", "format_version": 1,
  "users":  [{"access_key", "secret", "admin", "enabled"}],
  "grants": [{"user", "actions": [..], "resource", "decision", "sources": [..]}]}
 """
@@ -48,7 +48,7 @@ def encode_roster(roster: Roster) -> bytes:
 def decode_roster(content: bytes) -> Roster:
     """Parses the content of the file.
 
-    Errors   ValueError: the content is invalid, or of a later version
+    Errors   ValueError: the content is invalid, or of another version than FORMAT_VERSION
     """
     try:
         document = read_object(content)

@@ -3,8 +3,8 @@
 Nearly all requests are plain. The texts of a plain request are printable ASCII that
 `model/names.py` accepts. All its messages have the same topic, the same queue or none, and the same
 message group or none. Either all or none are half messages, and either all or none are compressed.
-The codecs of both protocols parse plain requests. The generated classes parse all others, including
-those that are refused.
+The codecs of v1, v2 and classic clients parse plain requests into this form. Other parsers read all
+other requests, including those that are refused.
 """
 
 from typing import Final, final

@@ -6,7 +6,7 @@ docs/reference/formats/timer.md has every field. The slot of a time has the numb
 PocketMQ's: a unit's time is TIMER_OUT_MS plus shift_ms, as clocks may be set; RocketMQ writes 0.
 
 A unit leaves 16 bytes of its file free. A blank ends the file: bytes left (i32), 0 (i64), and
-BLANK_MAGIC at the position of a unit's magic. The first i32 of a blank may be 52.
+BLANK_MAGIC. The bytes left may be 52, like the size of a unit: only the magic marks a blank.
 
 `config/timercheck` has 4,096 bytes: `CHECK`, and from byte 2,048 on PocketMQ's fields, which
 RocketMQ does not change.

@@ -28,7 +28,8 @@ from pocketmq.rebuild.manifest import ContentDigest, publish
 from pocketmq.rebuild.unit_files import QueueFiles
 
 WAITING_MAX: Final = 256
-"""Complete files that are made durable together: the first fsync commits what all changed."""
+"""Number of complete files that are made durable together: the first fsync then commits the file
+system's changes for all of them."""
 
 
 class Draft:

@@ -62,8 +62,9 @@ def extend_queues(
     out: Path, files: Iterable[LogFile], settings: KnownShape, keys: Iterable[QueueKey],
     mapper: Mapper,
 ) -> int:  # fmt: skip
-    """Builds extensions of the queues below `out`, if the store has any; returns the unit count.
+    """Builds extensions of the queues below `out`, if the store has extensions.
 
+    Returns  the number of extension units
     Cost     about 10 µs a unit, 20 µs if its topic has subscriptions; the log is read once more
     """
     if not settings.consume_queue_extension:

@@ -31,8 +31,8 @@ TRIES: Final = 4
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Applies a function to every task, on any worker, and returns results in the tasks' order.
 
-A task may run more than once, even concurrently, and writes the same bytes each time. If all
-attempts at a task fail, TaskFailed is raised."""
+A task may run more than once, even concurrently, and writes the same bytes each time. A mapper that
+repeats failed tasks raises TaskFailed if all attempts at a task fail."""
 
 
 class TaskFailed(Exception):

@@ -32,13 +32,15 @@ GROUP_UNITS: Final = 1_250_000
 """Approximate units of a group, which takes 100 to 200 MB of memory."""
 GROUPS_PER_WORKER: Final = 2
 HELD_FACTOR: Final = 3
-"""A group of more than this many times `group_units`, with a large queue, is read run by run."""
+"""A group is read run by run if it has more than this many times `group_units` units. Only a large
+queue makes a group so large."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTask:
     """The queues whose digests are in [low, high).
 
+    held_max    number of units above which the group is read run by run
     spools      the units' spools, in the order of the log
     unit_count  units of all spools
     log         files of the log, if the queues have extensions
@@ -71,7 +73,7 @@ class GroupTask:
 def group_borders(unit_count: int, workers: int, group_units: int) -> list[int]:
     """Returns the digests that separate the groups, both ends included."""
     count = max(ceil(unit_count / group_units), 1)
-    if workers > 1:  # Groups of a fifth of the size still take longer than Spark's tasks.
+    if workers > 1:  # Even groups of a fifth of the size take longer than the start of a task.
         count = max(count, min(GROUPS_PER_WORKER * workers, ceil(5 * unit_count / group_units)))
     return [DIGEST_END * number // count for number in range(count + 1)]
 

@@ -30,7 +30,7 @@ class RangeResult:
     end      physical offset after the range's last valid record
     holes    bytes that are not records; the last hole may be the end of the log
     last_times   `LogWalk.last_times` at the range's end
-    gaps     physical offsets [begin, end) of records that a repair removed
+    gaps     physical offsets [begin, end) of fillers, with which a repair replaced damage
     left_over   queues with left-over records (format/deleted_topics.py) in this or an earlier range
     """
 
@@ -46,7 +46,12 @@ class RangeResult:
 
 
 class RangePass:
-    """Reads ranges one after the other, with one walk and one table of queues."""
+    """Reads ranges one after the other, with one walk and one table of queues.
+
+    units          receives the consume units
+    take_entries   called with index entries (`columns.records.ENTRY_TYPE`)
+    look           called with each chunk of records and their decoded columns; None: not called
+    """
 
     __slots__ = (
         "_advance", "_levels", "_look", "_older_styles", "_quarantined", "_seen_count", "_settings",

@@ -139,7 +139,10 @@ class Staging:
             shutil.rmtree(directory, ignore_errors=True)
 
     def drop_scratch(self, *, with_spool: bool) -> None:
-        """Removes temporary files; a later run can resume from the spools."""
+        """Removes temporary files.
+
+        with_spool   whether to remove the spools too, from which a later run could resume
+        """
         for directory in ("drafts", "parts", *(["spool", "units"] if with_spool else [])):
             shutil.rmtree(self.work / directory, ignore_errors=True)
         for draft in self.work.rglob("*.draft"):

@@ -53,7 +53,7 @@ class ArchiveReader(DataSourceReader):
         self._rows = StoreReader(request, schema)
         assert target, "no lake is named"
         self._last: dict[QueueKey, int] = {}
-        """Physical offset of the last message of each queue in the lake, when it was planned."""
+        """Physical offset of each queue's last message in the lake, at the time of planning."""
 
     def partitions(self) -> list[InputPartition]:
         """Returns the partitions of lake and log.
@@ -138,7 +138,7 @@ class ArchiveReader(DataSourceReader):
     def _archived_since(
         self, begin: int, end: int, request: Request, wanted: RowFilter, names: Sequence[str]
     ) -> Iterator[Any]:
-        """Yields messages in [begin, end) that the lake got after it was planned."""
+        """Yields messages in [begin, end) that the lake got after the query was planned."""
         manifest = manifest_of(self._target)
         last = last_offsets(manifest, wanted.topics)
         for part in parts_for(manifest, wanted):

@@ -1,8 +1,9 @@
 """Turns rows of a sink into messages; plain functions, without Spark or a broker.
 
-topic           string; without the column the option `topic`
+topic           string; the option `topic` applies if the column is missing or null
 body, or value  binary or string
-keys, or key    string, or array of strings; binary for key
+keys            string, or array of strings
+key             string or binary; only one of `keys` and `key` is allowed
 tag, message_group, message_id   string
 properties      map of strings
 queue_id, delay_level, priority   integer
@@ -47,7 +48,7 @@ class RowRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SinkRequest:
-    """Parsed options of a sink; `topic` is that of rows without one."""
+    """Parsed options of a sink; `topic` is for rows without a topic."""
 
     endpoint: str
     access_key: str
@@ -70,7 +71,7 @@ def sink_request_from(options: Mapping[str, str]) -> SinkRequest:
     known = {name.lower(): name for name in SINK_OPTIONS}
     for name in options:
         if name.lower() == "path":
-            raise ValueError("messages are written to a broker, option endpoint, not to a path")
+            raise ValueError("messages are written to a broker (option endpoint), not to a path")
         if name.lower() not in (*known, "checkpointlocation"):
             raise ValueError(f"there is no option {name!r}; there are {', '.join(SINK_OPTIONS)}")
     given = {known[name.lower()]: text for name, text in options.items() if name.lower() in known}
@@ -160,7 +161,7 @@ def messages_from(
 ) -> Iterator[tuple[int, Message]]:
     """Yields (row number, message) for rows that are given as columns.
 
-    topic    of rows without one
+    topic    topic for rows without one
     first    number of the first row
     Errors   RowRefused, with column and row
     """

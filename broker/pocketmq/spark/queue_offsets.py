@@ -35,7 +35,7 @@ def first_offsets(starting: str | Offsets, held: Held) -> dict[QueueKey, int]:
     """Returns the offsets at which a new stream begins.
 
     starting   EARLIEST, LATEST, or offsets; queues without one begin at their oldest message
-    Errors     ValueError: an offset is that of no queue
+    Errors     ValueError: `starting` has an offset for a queue that is not read
     """
     if isinstance(starting, str):
         return {key: one.start if starting == EARLIEST else one.stop for key, one in held.items()}
@@ -87,7 +87,7 @@ def later_offsets(start: Offsets, held: Held, count_max: int | None) -> dict[Que
 
 
 def check_losses(start: Offsets, held: Held) -> None:
-    """Raises if messages that `start` needs are no longer there.
+    """Raises an error if messages from `start` on were removed before they were read.
 
     Queues that became unreadable while their topic exists are not lost: they are read again when
     the topic has as many queues as before.

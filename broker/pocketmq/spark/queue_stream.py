@@ -67,7 +67,7 @@ class _Rows:
 
 
 class BrokerReader(DataSourceReader):
-    """Reads what a broker has at the time of planning."""
+    """Reads the messages that a broker has when the query is planned."""
 
     def __init__(self, request: StreamRequest, schema: StructType) -> None:
         self._rows = _Rows(request, schema)
@@ -130,7 +130,7 @@ class BrokerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return None if self._last is None else document_of(self._last)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
-        """Limits the stream to what the broker has now.
+        """Limits the stream to the messages that the broker has now.
 
         Errors   ClientError
         """
@@ -157,7 +157,7 @@ class BrokerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._rows.queues.close()
 
     def _held(self) -> Held:
-        """Returns what can be read; with Trigger.AvailableNow, what could be at its start."""
+        """Returns the readable offsets; with Trigger.AvailableNow, those at the stream's start."""
         if self._target is None:
             return self._rows.queues.held()
         return self._target

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 def register(session: "SparkSession") -> None:
     """Registers the data source: `session.read.format("pocketmq").load(path)` then reads stores.
 
-    The session need not be one of `open_session`: its workers get this Python and this package. Not
-    needed where Spark's own Python has this package, as Spark finds `pyspark_pocketmq` there.
+    Any session can be used, not only one of `open_session`: its workers get this Python and this
+    package. The call is not needed if Spark's own Python has this package: Spark then finds the
+    module `pyspark_pocketmq`.
     """
     equip(session)
     session.dataSource.register(PocketSource)

@@ -4,8 +4,8 @@
              (ids)        order of each group is kept      <= 1,024     each all or nothing
 
 A task that is repeated sends the same batches with the same message ids. A broker with a
-deduplication window answers a repeated batch without storing it again. Otherwise consumers
-recognise a repeated message by its id: at least once.
+deduplication window answers a repeated batch without storing it again. Otherwise each message is
+stored at least once, and consumers recognise a repeated one by its id.
 """
 
 from collections.abc import Iterator
@@ -99,4 +99,4 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
         """Does nothing: messages are durable and visible when their task ends."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Does nothing: what was sent stays, and the repeated batch has the same message ids."""
+        """Does nothing: sent messages stay; the repeated batch has the same message ids."""

@@ -15,7 +15,7 @@ PATHS: Final = "paths"
 """Option with a JSON list, which Spark makes of `load([…])`."""
 
 ARCHIVE: Final = "archive"
-"""Option with the lake of `pocketmq archive run` whose messages are added to the store's."""
+"""Option with the directory or URL of a lake, whose messages are added to those of the store."""
 
 
 def archive_option(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -66,7 +66,7 @@ def _matching(path: str) -> list[str]:
 
 
 class StoresReader(DataSourceReader):
-    """Reads stores one after another; their partitions run at once."""
+    """Reads several stores; the partitions of all stores run concurrently."""
 
     def __init__(self, readers: Sequence[StoreReader]) -> None:
         assert readers, "no store is read"
