@@ -26,7 +26,7 @@ def diverged_messages(
     """Yields the messages, those that were set aside first; each part in the order of its log.
 
     file_size_bytes   size of the log's files
-    selection         what to search in both; its `begin` counts only for what was set aside
+    selection         conditions for all messages; its `begin` applies only to those set aside
     Errors   those of `find_readable_files`; ValueError: terms.json is damaged
     """
     copies = (LogSearch([file], selection).messages() for file in copied_files(store))

@@ -14,9 +14,10 @@ SAMPLES: Final = 256
 
 
 class MapCell(NamedTuple):
-    """A part of the log of equal length: its most frequent topic, and its records.
+    """One of the equally long parts of a log.
 
-    topic     that of the most bytes, or of the record that covers the whole part; "": none
+    topic     topic with the most bytes of records that begin in the part; if none begins there, the
+              topic of the previous part; "": none
     records   number of records that begin in the part
     """
 
@@ -28,7 +29,7 @@ class MapCell(NamedTuple):
 
 
 class LogMap(NamedTuple):
-    """The whole log in cells, and its damage; the topics are ordered by their bytes."""
+    """The whole log in cells, and its damage; `topics` has the largest topic first."""
 
     cells: list[MapCell]
     holes: list[Hole]

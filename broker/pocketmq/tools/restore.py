@@ -33,8 +33,8 @@ def restore(disk: Disk, copy: Path, directory: Path, *, advance: Advance = no_ad
 
     Errors   NotAStore: the target is not empty, or the backup is unfinished
              StoreLocked: the backup is in use, or another restore writes to the same target
-             Corruption: a file of the backup is missing, or changed since it was copied, as by a
-             broker that opened the copy
+             Corruption: a file of the backup is missing, or was changed since it was copied, for
+             example by a broker that opened the copy
              DiskFull, AllocationFailed, FsyncFailed
     Cost     about 300 MB/s
     """

@@ -1,7 +1,7 @@
 """Reads topics, messages and groups of a store directory, for pages that show it.
 
-A browser answers from the files at the time of each call. Ends of queues and tables are cached for
-a few seconds, since a store in use changes.
+Each call reads the files. Only the queue offsets at which queues begin and end are cached, for a
+few seconds, as a store in use changes.
 """
 
 import time
@@ -24,13 +24,13 @@ from pocketmq.tools.lag import GroupLag, QueueRanges, group_lags, queue_ranges
 from pocketmq.tools.selection import LogSearch, Selection
 
 KEPT_S: Final = 5.0
-"""Time for which ends and tables are cached."""
+"""Time for which the begins and ends of queues are cached."""
 
 
 class StoreBrowser:
     """A store directory that passed the checks of access.
 
-    Errors   of every method: WrongFileSize, StrayFile, TableUnreadable, ReadFailed
+    Errors   of every method: WrongFileSize, StoreGap, StrayFile, TableUnreadable, ReadFailed
     """
 
     def __init__(self, disk: Disk, directory: Path, sizes: KnownShape) -> None:
@@ -120,8 +120,10 @@ class StoreBrowser:
         return None
 
     def by_id(self, topic: str, message_id: str) -> StoredMessage | None:
-        """Returns the message with a unique key or offset id, of a topic or (topic "") of any.
+        """Returns the message with a unique key or an offset message id; None if there is none.
 
+        topic    topic of the message with the unique key; "": any topic. An offset message id finds
+                 the message of any topic
         Cost     a unique key: a walk over the log up to the message
         """
         parsed = parse_offset_message_id(message_id)

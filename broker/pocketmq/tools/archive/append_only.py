@@ -54,7 +54,10 @@ def digest_of(file: LogFile, begin: int, end: int) -> str:
 
 
 class AppendOnly:
-    """The part of an archive that has one log; `files` are its files at the moment."""
+    """The part of an archive that has one log: the commit log or the timer log.
+
+    The parameters `files` of methods are the log's present files in the store.
+    """
 
     __slots__ = ("_objects", "_parts", "_prefix", "_tail", "upto")
 
@@ -73,7 +76,7 @@ class AppendOnly:
         return max(self._parts, key=lambda part: part.end, default=None)
 
     def differs(self, files: list[LogFile], end: int, kept: int) -> str:
-        """Returns why a log is not the archived one; "": it is, and may be shipped.
+        """Returns why a log is not the archived log; "": it is, and may be shipped.
 
         Effects  removes parts written after the last moment if the log has other bytes: the store
                  was restored from that moment

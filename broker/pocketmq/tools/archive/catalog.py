@@ -6,9 +6,9 @@
     moments/2026-11-28T07/TIME.json           a moment to which the store can be restored
     moments/2026-11-28T07/files/SHA256.zst    a small file of the store, compressed
 
-Offsets have 20 digits, TIME is in milliseconds, and a directory below moments/ has those of one
-hour, with all files that they need. Parts of a log may overlap: small ones are replaced by large
-ones, which are written before the small ones are removed.
+Offsets have 20 digits, and TIME is in milliseconds. A directory below moments/ has the moments of
+one hour, with all files that they need. Parts of a log may overlap: small ones are replaced by
+large ones, which are written before the small ones are removed.
 """
 
 import re

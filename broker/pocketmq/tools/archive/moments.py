@@ -27,7 +27,7 @@ def check_format(objects: Objects) -> None:
 
 
 def begin_archive(objects: Objects) -> None:
-    """Checks that the objects are an archive, or makes an empty place one.
+    """Checks that the objects are an archive; if there are none, begins an archive.
 
     Errors   NotAStore
     """

@@ -1,7 +1,7 @@
 """Objects of an archive: files of a directory, or objects of S3, GCS, HDFS and others.
 
-Writing an object is atomic: after a kill, it exists as a whole or not at all. If the file system
-does not guarantee that, the object is written under another name and renamed.
+Writing an object is atomic: after a kill, the object has its whole new content, or is unchanged. If
+the file system does not guarantee that, the object is written under another name and renamed.
 """
 
 import os
@@ -26,7 +26,7 @@ _WHOLE: Final = frozenset({"s3", "gcs", "abfs"})
 
 
 class Objects(ABC):
-    """A place for objects, by names with slashes.
+    """The objects in one directory or below one URL; their names contain slashes, as paths do.
 
     Errors of all methods   OSError; DiskFull, FsyncFailed where the place is a directory
     """
@@ -80,7 +80,8 @@ def _pieces_of(path: Path) -> Iterator[bytes]:
 def open_objects(disk: Disk, target: str) -> Objects:
     """Returns the objects of a target.
 
-    target   path of a directory, or a URL that pyarrow knows, as s3://bucket/place?region=…
+    target   path of a directory, or a URL of a kind that pyarrow supports, such as
+             s3://bucket/place?region=…
     Errors   ImportError: pyarrow is missing; ValueError: no such kind of URL
     """
     if URL_MARK not in target:

@@ -1,13 +1,14 @@
-"""Plans the rounds of a shipper."""
+"""Plans when the rounds begin in which a store is shipped to an archive."""
 
 from typing import Final
 
 FADING: Final = 0.9
-"""Part of the duration of a slow round that the next plan still has."""
+"""Factor by which the expected duration of a round falls after each faster round."""
 MARGIN: Final = 1.25
-"""Rounds are planned to take this many times as long as the slow ones of late."""
+"""Ratio of the time that is planned for a round to its expected duration."""
 ROOM_PART: Final = 0.2
-"""Least time for a round, as a part of `every_s`: one may be slow without a warning."""
+"""Least time that is planned for a round, as a part of `every_s`, so that a single slow round still
+ends in time."""
 PAUSE_PART: Final = 0.05
 """Shortest pause, as a part of `every_s`."""
 
@@ -15,8 +16,8 @@ PAUSE_PART: Final = 0.05
 class Pace:
     """Begins rounds early enough to archive a change within `every_s`, unless rounds are slower.
 
-    A round reads the end of the log first. So a change right after that is archived at the end of
-    the next round, and what counts is the time from one begin to the next end.
+    A round reads the end of the log first. A change right after that is archived only by the next
+    round. So the time from the begin of a round to the end of the next should be `every_s`.
     """
 
     __slots__ = ("_every_s", "_usual_s")

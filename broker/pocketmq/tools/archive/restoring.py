@@ -31,7 +31,7 @@ def restore_moment(
 ) -> None:
     """Makes a store of a moment; the first start rebuilds its queues and index.
 
-    After an error the target is unchanged, as after one of `restore`.
+    After an error the target is unchanged, unless the sync after the final rename failed.
 
     Errors   NotAStore: the target is not empty
              Corruption: an object is missing, or its bytes do not match the digest in its name

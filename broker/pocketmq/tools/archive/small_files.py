@@ -24,7 +24,8 @@ from pocketmq.tools.backup import TABLE_SUFFIXES, TABLE_TRIES
 from pocketmq.tools.copies import RUNNING, Turn, turn_of
 
 SETTLED_NS: Final = 1_000_000_000
-"""Age of a file's modification time from which on it differs after the next change."""
+"""Least age of a modification time with which a file counts as known: a later change of the file
+certainly gets another time."""
 QUEUES_EVERY_MS: Final = 60_000
 """Interval at which deleted topics and empty queues, which only queue files show, are collected."""
 

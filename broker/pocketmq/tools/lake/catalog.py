@@ -3,7 +3,7 @@
     date=2026-11-28/topic=orders/RUN-NUMBER.parquet   messages, by date of the store time (UTC)
     _pocketmq/manifest.json                           the files, and what they contain of the log
     _pocketmq/intent.json                             files that a commit is about to write
-    _pocketmq/drafts/                                 drafts, of a lake in a directory
+    _pocketmq/drafts/                                 drafts, if the lake is a directory
 
 A file that the manifest does not name is no part of the lake. Readers of Parquet ignore names that
 begin with `_`.
@@ -28,7 +28,8 @@ DRAFTS: Final = "drafts"
 ALL_TOPICS: Final = ""
 """Key of `LakeMarks.walked` for runs without --topic."""
 _SAFE: Final = "|~"
-"""Characters of topics that a partition's name keeps, beside letters, digits and `_.-`."""
+"""Characters of a topic that are not quoted in a partition's name, besides letters, digits and
+`_.-`."""
 
 
 def partition_of(day: int, topic: str) -> str:

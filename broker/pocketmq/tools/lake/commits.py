@@ -145,7 +145,7 @@ def _content(objects: Objects) -> Manifest:
 def opened_lake(disk: Disk, objects: Objects) -> Iterator[Lake]:
     """Opens a lake for changes; in a directory, for one process at a time.
 
-    Errors   as of Lake; StoreLocked
+    Errors   those of `Lake`; StoreLocked
     """
     if objects.directory is None:
         with tempfile.TemporaryDirectory(prefix="pocketmq-") as spool:

@@ -85,7 +85,7 @@ class Suspect(NamedTuple):
 
 
 class LogPlanner:
-    """Plans the repair of a log that has all its files.
+    """Plans what replaces the damaged and missing bytes of a log.
 
     losses   returns the messages whose records start in a range of the log
     """

@@ -1,4 +1,4 @@
-"""Performs a repair: verifies, quarantines and repairs until no damage is found."""
+"""Performs a repair in up to ROUNDS_MAX rounds: verify, copy damage to the quarantine, repair."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -262,7 +262,7 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no damage; absent views are none, as a start builds them."""
+        """Whether there is no damage; absent views do not count, as a start builds them."""
         return set(self.counts) <= {ABSENT}
 
 
