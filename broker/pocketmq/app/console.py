@@ -55,7 +55,7 @@ def is_offered(config: Config, ports: Ports, *, is_checked: bool) -> bool:
 
 
 class ConsoleProcess:
-    """The console's process, which `connect` starts if it is not running."""
+    """The console's process, which `path` starts if it is not running."""
 
     __slots__ = (
         "_base", "_certificate", "_endpoint", "_folder", "_options", "_process", "_start", "token"

@@ -3,7 +3,7 @@
     the same sources ─► wanted ─┬─ invalid, or contradicts fixed keys ─► refused, nothing changes
                                 └─ live keys ─► applied     other keys ─► wait for a restart
 
-Live keys are declared with `live_knob` (config/sections.py).
+Live keys are declared with `live_knob` (config/knob.py).
 """
 
 import logging

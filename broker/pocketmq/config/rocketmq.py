@@ -1,9 +1,9 @@
 """RocketMQ's names of settings: translated ones, and those without a meaning in PocketMQ.
 
-config/sections.py contains RocketMQ's name of each setting. This module lists other names of
-MessageStoreConfig and BrokerConfig that operators are known to set, each with the reason why it is
-ignored. An ignored name causes a warning. An unknown name is an error in --set, and a warning in a
-broker.conf.
+config/sections.py and config/port_sections.py contain RocketMQ's name of each setting that has one.
+This module lists other names of MessageStoreConfig and BrokerConfig that operators are known to
+set, each with the reason why it is ignored. An ignored name causes a warning. An unknown name is an
+error in --set, and a warning in a broker.conf.
 """
 
 import re

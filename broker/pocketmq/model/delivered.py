@@ -11,7 +11,8 @@ from pocketmq.model.topic import is_system_group, is_system_topic
 
 SERIES_MAX: Final = 1_000
 """Number of combinations (topic, group, is_retry) with a series of their own; clients choose group
-names, and each series lengthens each scrape. Further ones have the group name `__other__`."""
+names, and each series lengthens each scrape. Further combinations have the group name
+`__other__`."""
 OTHER_GROUP: Final = "__other__"
 LABELS: Final = ("topic", "consumer_group", "is_system", "is_retry")
 

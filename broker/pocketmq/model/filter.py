@@ -22,7 +22,7 @@ class Filter(Protocol):
         """Returns whether a message with this tags code may match."""
 
     def cost_ns(self, record: bytes, /) -> int:
-        """Returns an upper bound of the time that `matches` takes for a record; 0: negligible."""
+        """Returns the estimated time in ns that `matches` takes for a record; 0: negligible."""
 
     def matches(self, record: bytes, /) -> bool:
         """Returns whether a message matches, by the bytes of its valid record."""
