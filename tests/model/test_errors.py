@@ -92,8 +92,8 @@ RecordTooLarge: 7 bytes of records do not fit one commit-log file (limit 9); sen
 TooManyMessages: 7 messages in one request exceed the limit of 9
 MixedTopics: the messages of a request must have one topic, but these have 'topic' and 'other'; send
   a request for each topic
-MixedQueues: the messages of a request must have one queue, but these have two why; send a request
-  for each queue
+MixedQueues: the messages of a request must have equal why; send those that differ in separate
+  requests
 MixedKinds: the messages of a request must have one kind, but these have 'kind' and 'other'; send a
   request for each kind
 KindConflict: topic 'topic' accepts 'type' messages, this is a 'kind' message; send it to a topic of

@@ -167,10 +167,10 @@ def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(NotAStore, match="archive run"):
         table.source()
     table.lake.run()
-    with pytest.raises(ValueError, match="archive has messages, and no units"):
+    with pytest.raises(ValueError, match="archive applies to messages, not to units"):
         table.source(table="units")
     (tmp_path / "other" / "commitlog").mkdir(parents=True)
-    with pytest.raises(ValueError, match="of one store, not of 2"):
+    with pytest.raises(ValueError, match="applies to one store, not to 2"):
         table.source(paths=f'["{tmp_path / "other"}"]')
 
 

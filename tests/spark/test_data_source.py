@@ -89,7 +89,7 @@ def test_columns_may_have_kafkas_names(tmp_path: Path) -> None:
     ]
     with pytest.raises(ValueError, match="no column 'body'; there are key, value"):
         loaded(path=str(tmp_path), schema="kafka", columns="body")
-    with pytest.raises(ValueError, match="schema kafka is of messages"):
+    with pytest.raises(ValueError, match="schema kafka applies to messages"):
         loaded(path=str(tmp_path), schema="kafka", table="index")
 
 

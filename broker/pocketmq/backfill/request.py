@@ -195,7 +195,7 @@ def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Reques
     table = TABLES[kind]
     if one_of("schema", given.get("schema", SCHEMAS[0]), SCHEMAS) == KAFKA:
         if kind != MESSAGES:
-            raise ValueError(f"schema {KAFKA} is of {MESSAGES}, not of {kind}")
+            raise ValueError(f"schema {KAFKA} applies to {MESSAGES}, not to {kind}")
         table = KAFKA_TABLE
     ranges = given.get("ranges")
     return Request(
@@ -235,7 +235,7 @@ def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> RowFilter:
     lacking = () if table.has_queues else ("topic", "queue_id", "queue_begin", "queue_upto")
     for name in (*lacking, *(() if table.time else ("since", "until"))):
         if name in given:
-            raise ValueError(f"{kind} cannot be chosen by {name}")
+            raise ValueError(f"{kind} cannot be selected by {name}")
     wanted = RowFilter()
     topics = [name.strip() for name in given.get("topic", "").split(",") if name.strip()]
     if topics:
@@ -243,7 +243,7 @@ def _wanted(kind: str, table: Table, given: Mapping[str, str]) -> RowFilter:
     keys = [key.strip() for key in given.get("keys", "").split(",") if key.strip()]
     if keys:
         if kind != MESSAGES:
-            raise ValueError(f"{kind} cannot be chosen by keys")
+            raise ValueError(f"{kind} cannot be selected by keys")
         wanted = replace(wanted, keys=frozenset(keys))
     if "queue_id" in given:
         queue_id = number_in(given, "queue_id", 0)

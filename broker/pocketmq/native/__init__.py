@@ -211,4 +211,4 @@ def _fault() -> str:
         spec.loader.exec_module(probe)
     except (ImportError, ValueError) as error:
         return f"the library does not load ({error})"
-    return "" if probe.echo(_NUMBER) == _NUMBER else "the library does not count"
+    return "" if probe.echo(_NUMBER) == _NUMBER else "the library computes wrongly"

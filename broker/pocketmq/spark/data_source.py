@@ -82,11 +82,11 @@ class PocketSource(StoreSource):
     ) -> DataSourceReader:
         stores = each_store(options)
         if len(stores) > 1:
-            raise ValueError(f"{ARCHIVE} is of one store, not of {len(stores)}")
+            raise ValueError(f"option {ARCHIVE} applies to one store, not to {len(stores)}")
         has_log = has_path(options)
         request = request_from(stores[0], is_local=has_log)
         if request.kind != MESSAGES:
-            raise ValueError(f"{ARCHIVE} has {MESSAGES}, and no {request.kind}")
+            raise ValueError(f"option {ARCHIVE} applies to {MESSAGES}, not to {request.kind}")
         if has_log:
             request = self._as_loaded(request)
         return ArchiveReader(target, request, schema, has_log=has_log)

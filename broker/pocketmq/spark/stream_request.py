@@ -90,8 +90,8 @@ def stream_request_from(options: Mapping[str, str]) -> StreamRequest:
     for name in others:
         if name.lower() in _OF_BATCHES:
             raise ValueError(
-                f"a stream has no option {name!r}; it begins by startingOffsets or "
-                "startingTimestamp, and a filter of the query selects rows"
+                f"a stream has no option {name!r}; set its begin with startingOffsets or "
+                "startingTimestamp, and select rows with a filter of the query"
             )
     _check_place(streams, others, endpoint)
     rows = request_from(others, is_local=not endpoint)

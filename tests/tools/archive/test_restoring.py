@@ -50,7 +50,7 @@ def test_a_missing_object_is_told(archive: Archive, tmp_path: Path, pattern: str
 def test_a_part_that_is_too_short(archive: Archive, tmp_path: Path) -> None:
     path = some(tmp_path, "log/*")
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(Corruption, match="not those of its name"):
+    with pytest.raises(Corruption, match="do not match the sha256 in its name"):
         archive.restored()
 
 

@@ -232,11 +232,11 @@ class MixedTopics(RequestError, code=Code.MESSAGE_CORRUPTED):
 
 
 class MixedQueues(RequestError, code=Code.MESSAGE_CORRUPTED):
-    """A batch that names two queues or two message groups."""
+    """A batch whose messages differ in queue id, message group, priority or body encoding."""
 
     message = (
-        "the messages of a request must have one queue, but these have two {why}; send a request "
-        "for each queue"
+        "the messages of a request must have equal {why}; send those that differ in separate "
+        "requests"
     )
     why: str
 

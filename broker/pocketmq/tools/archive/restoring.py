@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 import zstandard
 
@@ -24,6 +25,8 @@ from pocketmq.tools.archive.catalog import (
 from pocketmq.tools.archive.objects import Objects
 from pocketmq.tools.backup import make_as_after_crash
 from pocketmq.tools.restore import drafted
+
+_WRONG_BYTES: Final = "its bytes do not match the sha256 in its name"
 
 
 def restore_moment(
@@ -88,7 +91,7 @@ class _Logs:
         finally:
             self._disk.close(descriptor)
         if (at, digest.hexdigest()) != (part.end, part.digest):
-            raise _changed(self._objects, name, part.begin, "its bytes are not those of its name")
+            raise _changed(self._objects, name, part.begin, _WRONG_BYTES)
 
 
 def _restore_file(
@@ -102,7 +105,7 @@ def _restore_file(
     except zstandard.ZstdError as error:
         raise _changed(objects, name, 0, str(error)) from error
     if sha256(content).hexdigest() != file.digest:
-        raise _changed(objects, name, 0, "its bytes are not those of its name")
+        raise _changed(objects, name, 0, _WRONG_BYTES)
     disk.add_directory(target.parent)
     disk.write_file(target, content)
 
