@@ -143,13 +143,18 @@ async def test_a_lost_client_waits_no_more(broker: StoreBroker, client: Remoting
     assert broker.pull.waiter_count == 0
 
 
-async def test_a_pull_commits_forward_only(broker: StoreBroker, client: RemotingPair) -> None:
+@pytest.mark.parametrize(("begin", "code"), [("0", 0), ("3", 19)], ids=["shortcut", "usual"])
+async def test_a_pull_commits_forward_only(
+    broker: StoreBroker, client: RemotingPair, begin: str, code: int
+) -> None:
     await broker.add("orders", b"a", b"b", b"c")
     await beat(client, "g", "orders")
     find = broker.store.tables.offsets.find
     for commit, committed in (("2", 2), ("1", 2), ("9", 2), ("-1", 2), ("3", 3)):
-        reply = await pull(client, "g", "orders", sysFlag="1", commitOffset=commit)
-        assert reply.code == 0
+        reply = await pull(
+            client, "g", "orders", sysFlag="1", commitOffset=commit, queueOffset=begin
+        )
+        assert reply.code == code
         assert find("g", "orders", 0) == committed
     await pull(client, "g", "orders", sysFlag="0", commitOffset="1", queueId="1")
     assert find("g", "orders", 1) is None
