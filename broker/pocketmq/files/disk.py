@@ -72,7 +72,7 @@ class Disk:
         self.memory = PageMemory()
         self.tables = TableWatch()
         self.tells_resident = bool(RWF_NOWAIT)
-        """Whether `read_resident` can detect missing pages; cleared when a file system cannot."""
+        """Whether `read_resident` can detect missing pages; cleared if a file system lacks that."""
 
     def own_process_id(self) -> int:
         """Returns the process id, for the abort mark."""

@@ -256,8 +256,8 @@ class MappedFile:
     def read_resident(self, position: int, size_bytes: int) -> bytes:
         """Returns bytes if they are in memory; fewer at the file's end.
 
-        Errors   ColdRead: the bytes are not in memory. Other pages may have been evicted as well,
-                 so `doubt` was called
+        Errors   ReadFailed; ColdRead: the bytes are not in memory. Other pages may have been
+                 evicted as well, so `doubt` was called
         """
         size_bytes = max(min(size_bytes, self.size - position), 0)
         if not size_bytes:

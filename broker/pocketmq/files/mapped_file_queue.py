@@ -126,8 +126,8 @@ class MappedFileQueue:
     def adopt(self, begin: int, end: int) -> bool:
         """Adopts the files of [begin, end), the last one partly written, without reading them.
 
-        Returns  False if the last file is missing or has another length. If the range has several
-                 files: also if the directory's first files are others
+        Returns  False if the last file is missing or has another length; for a range of several
+                 files, also if the first names in the directory are not those of the range
         """
         bases = range(begin, end, self.file_size)
         names = [offset_file_name(base) for base in bases]

@@ -233,7 +233,7 @@ class CommitLog:
             self._last.wrote = self.appended - self._last.base
 
     def begin_at(self, physical_offset: int) -> None:
-        """Makes `copy` begin at the begin of any file; removes the files of the log.
+        """Makes `copy` begin at an offset at which a file begins; removes the files of the log.
 
         Shape    the log contains no record
         """
@@ -320,7 +320,7 @@ class CommitLog:
     def read_resident(self, physical_offset: int, size_bytes: int) -> bytes:
         """Returns a copy of the bytes at an offset without waiting for the disk.
 
-        Errors   ColdRead: the bytes are not in memory
+        Errors   ColdRead: the bytes are not in memory; ReadFailed
         """
         if physical_offset >= self.hot_begin:
             return self.read(physical_offset, size_bytes)

@@ -113,7 +113,8 @@ class Pull:
 
         joined   whether an element of the result may be several records; ignored with a filter, and
                  while `on_pulled` is set
-        Errors   Corruption, errors of `check_room`
+        Errors   errors of `check_room`; raised by the awaitable: those of `Reading.pull`; Draining:
+                 a SQL filter waited for its turn
         """
         found = self._read(request, joined=joined and self.on_pulled is None)
         if isinstance(found, PullResult):
@@ -184,7 +185,7 @@ class Pull:
         In an empty result, `next_begin_offset` is the offset below which no message matches.
 
         Effects  a cancellation unregisters the pull
-        Errors   Corruption
+        Errors   errors of `pull`
         """
         if not self.should_wait(request, result):
             return result
@@ -203,7 +204,7 @@ class Pull:
 
         Effects  a cancellation unregisters the pull; a task is started only if a scan continues or
                  the disk is read
-        Errors   raised by the future: Corruption, errors of `finish`
+        Errors   raised by the future: errors of `pull` and `finish`
         """
         assert self.should_wait(request, result), "the result can be answered"
         waiting = self._waiting

@@ -48,7 +48,7 @@ class Query:
         """Returns a page of the messages with a key, newest first.
 
         wanted   `count_max` 0 means 64; `end_ms` 0 means no upper bound
-        Errors   IllegalKey, IllegalTag, IllegalNumber, IllegalPageToken, Corruption, DiskSlow
+        Errors   IllegalKey, IllegalTag, IllegalNumber, IllegalPageToken, StorageError, DiskSlow
         """
         key = wanted.key
         if wanted.index_type:
@@ -90,7 +90,7 @@ class Query:
     async def place_of(self, topic: str, message_id: str) -> StoredMessage:
         """Returns the message of a topic with this id; the body is not decompressed.
 
-        Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
+        Errors   IllegalMessageId, MessageNotFound, StorageError, DiskSlow
         """
         check_message_id(message_id)
         reading = self._store.reading

@@ -27,7 +27,7 @@ async def clamp_tables(tables: Tables, end_of: EndOf, log_end: int) -> None:
     """Clamps every offset in the tables to its queue's end; durable when it returns.
 
     log_end   physical offset after the last record
-    Errors    DiskFull, FsyncFailed
+    Errors    DiskFull, StoreFailed
     Cost      2 µs an offset
     """
 

@@ -231,7 +231,7 @@ class MessageStore:
     async def begin(self) -> None:
         """Starts flushing and dispatching, unless the store is damaged; called once.
 
-        Errors   DiskFull, FsyncFailed: clamped offsets or the abort mark could not be saved
+        Errors   DiskFull, StoreFailed: clamped offsets or the abort mark could not be saved
         """
         assert self._state == RUNNING
         plan = self._start.recovery.plan
@@ -478,7 +478,7 @@ class MessageStore:
         If the topic is created again, its queue offsets continue above the old ones. The caller
         ensures that no message is sent to the topic until this returns.
 
-        Errors   DiskFull, StoreDamaged
+        Errors   DiskFull, StoreDamaged, NotReplicated, StoreFailed, FollowersLate
         """
         if self.damage is not None:
             raise self.damage
@@ -523,7 +523,7 @@ class MessageStore:
         """Makes the messages below queue offsets unreachable; durable when it returns.
 
         Shape    no floor is above the end of its queue
-        Errors   DiskFull, FsyncFailed, StoreDamaged: nothing is purged
+        Errors   DiskFull, StoreFailed, StoreDamaged: nothing is purged
         """
         if self.damage is not None:
             raise self.damage

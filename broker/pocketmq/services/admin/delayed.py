@@ -62,8 +62,8 @@ class Delayed:
         """Returns a page of delayed messages; the last page has the token "".
 
         topic    target topic; "": all topics
-        Errors   IllegalNumber, IllegalPageToken, Corruption, DiskSlow; for the first page those of
-                 `MessageStore.all_dispatched`
+        Errors   IllegalNumber, IllegalPageToken, StorageError, DiskSlow; for the first page
+                 FollowersLate
         """
         check_number("page_size", page_size, upper=PAGE_SIZE_MAX)
         if not page_token:  # The list must contain all messages whose sends were answered before.
@@ -93,7 +93,7 @@ class Delayed:
     async def of_id(self, message_id: str) -> list[DelayedMessage]:
         """Returns the delayed messages with a unique key.
 
-        Errors   IllegalMessageId, MessageNotFound, Corruption, DiskSlow
+        Errors   IllegalMessageId, MessageNotFound, StorageError, DiskSlow
         """
         check_message_id(message_id)
         found = []

@@ -46,7 +46,7 @@ async def trace_message(
 
     message_id   unique key or offset message id
     topic        topic that the message was sent to; "": all topics are searched
-    Errors       IllegalMessageId, IllegalTopic, TopicNotFound, MessageNotFound, Corruption,
+    Errors       IllegalMessageId, IllegalTopic, TopicNotFound, MessageNotFound, StorageError,
                  DiskSlow
     Cost         one index query for each topic; linear in the offsets of all groups; yields to the
                  event loop

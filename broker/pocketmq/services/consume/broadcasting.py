@@ -58,7 +58,7 @@ class Broadcasting:
         """Returns the next messages of a client, with empty handles; waits if there are none.
 
         check    raises an error if a group may no longer receive a topic
-        Errors   Corruption, DiskSlow, errors of `check`
+        Errors   StorageError, DiskSlow, errors of `check`
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_ms / 1000

@@ -97,7 +97,7 @@ class Consume:
     async def recover(self) -> None:
         """Rebuilds the leases of the store; called once, before any receive.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         """
         assert not self._lease.table.count, "leases exist before recovery"
         if self._store.damage is None:

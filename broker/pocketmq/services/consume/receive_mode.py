@@ -89,7 +89,7 @@ class ReceiveMode(ABC):
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
         """Returns the messages of an earlier receive of this attempt; None if none are leased.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         """
 
     @abstractmethod

@@ -50,8 +50,8 @@ class Returns:
         level        delay level; 0: the retry count plus 3, below 0: dead letter at once
         retries_max  retries after which the message becomes a dead letter; -1: the group's limit
         check        raises an error for a message that the group may not read
-        Errors       GroupNotFound, MessageNotFound, errors of `check`, Corruption; errors of a put:
-                     nothing was stored
+        Errors       GroupNotFound, MessageNotFound, errors of `check`, StorageError, DiskSlow;
+                     errors of a put: nothing was stored
         """
         assert physical_offset >= 0, "negative physical offset"
         config = self._store.tables.groups.existing(group)

@@ -79,7 +79,7 @@ class Followers:
     async def admit(self, hello: Hello, peer: str) -> tuple[LeaderAnswer, OwnStream]:
         """Returns the answer to a hello, and its stream; `Leader.disconnect` must follow.
 
-        Errors   FollowerRefused; DiskFull, FsyncFailed: the ids could not be saved
+        Errors   FollowerRefused; DiskFull, StoreFailed: the ids could not be saved
         """
         try:
             self._check_token(hello.token)

@@ -109,8 +109,8 @@ class LeaderAnswer(NamedTuple):
 class LeaderLog(NamedTuple):
     """The leader's log, as far as a handshake needs it.
 
-    read   (physical offset, size) -> bytes, fewer if the log does not have them
-    common   the logs differ above this offset, as the leader's later terms began there
+    read         (physical offset, size) -> bytes, fewer if the log does not have them
+    common       offset above which the logs differ, as the leader's later terms began there
     term_begin   physical offset at which its last term began
     """
 

@@ -135,7 +135,7 @@ class Roles:
     async def promote(self, *, is_forced: bool) -> Term:
         """Makes a follower the leader of a new term, durably; its services restart afterwards.
 
-        Errors   WrongRole, StoreDamaged; DiskFull, FsyncFailed: the broker stays a follower
+        Errors   WrongRole, StoreDamaged; DiskFull, StoreFailed: this process keeps its role
         """
         link = self._link
         if self._store.damage is not None:
@@ -166,7 +166,7 @@ class Roles:
 
         A leader refuses messages, then waits until a follower has its whole log. After an error it
         accepts messages again.
-        Errors   FollowersBehind, WrongRole; DiskFull, FsyncFailed: the role is unchanged
+        Errors   FollowersBehind, WrongRole; DiskFull, StoreFailed: this process keeps its role
         """
         self._begin_change()
         before = self._store.writing.refusal

@@ -41,7 +41,7 @@ class HalfSearch:
     async def first(self, group: str, place: HalfPlace) -> StoredMessage | None:
         """Returns the half message with this position, key and group; None if there is none.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         """
         message = await value_of(self._store.reading.message_at(place.physical_offset))
         if message is None or (message.topic, message.queue_id) != (HALF_TOPIC, 0):
@@ -54,7 +54,7 @@ class HalfSearch:
         """Returns the outcome of a half message, once the whole log is dispatched.
 
         Cost     a few index queries by key
-        Errors   Corruption, DiskSlow; StoreFailed, FollowersLate: the log is not dispatched
+        Errors   StorageError, DiskSlow; FollowersLate: the log could not be dispatched
         """
         own = _birth(first)
         return (await self._became(first, lambda birth: birth == own))[first.queue_offset]

@@ -72,7 +72,7 @@ class KeySearch:
     def by_key(self, wanted: KeyRange) -> QueryResult:
         """Returns one page of messages that have a key, newest first.
 
-        Errors   IllegalPageToken, ColdRead; Corruption: only damaged records were found
+        Errors   IllegalPageToken, ColdRead, ReadFailed; Corruption: only damaged records were found
         """
         topic, key, count_max, begin_ms, end_ms, cursor, index_type, bytes_max, lowest, _ = wanted
         after, last_place, was_damaged = _parse_cursor(cursor)

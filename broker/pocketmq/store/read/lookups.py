@@ -38,7 +38,7 @@ def find_message(log: CommitLog, physical_offset: int) -> StoredMessage | None:
     """Returns the message whose record starts at a physical offset; None if no record starts there.
 
     Shape    the body is as stored, not decompressed
-    Errors   Corruption: a record starts at the offset, but is damaged; ColdRead
+    Errors   Corruption: a record starts at the offset, but is damaged; ColdRead, ReadFailed
     """
     if not log.min_offset <= physical_offset < log.appended:
         return None
@@ -104,7 +104,7 @@ def shown_message(
     queue offset in a later record is too high.
 
     queues   None: PocketMQ wrote all records, so that the queue offsets in them are correct
-    Errors   Corruption, ColdRead
+    Errors   Corruption, ColdRead, ReadFailed
     """
     message = find_message(log, physical_offset)
     if message is None or queues is None:
@@ -140,7 +140,7 @@ def _unit_before(queue: ConsumeQueue, carried: int, place: int) -> int | None:
 def store_time_at(log: CommitLog, queue: ConsumeQueue, queue_offset: int) -> int | None:
     """Returns the store time of a message in ms; None if queue or log do not contain it.
 
-    Errors   ColdRead
+    Errors   ColdRead, ReadFailed
     """
     unit = queue.units.resident_at(queue_offset)
     if unit is None or _is_before_all(log, unit):
@@ -176,7 +176,7 @@ def queue_offset_by_time(log: CommitLog, queue: ConsumeQueue, time_ms: int, boun
     LOWER    first message stored at or after the time; max offset if all are earlier
     UPPER    last message stored at or before the time; min offset if all are later
     Cost     20 reads of the log
-    Errors   ColdRead
+    Errors   ColdRead, ReadFailed
     """
     lower, upper = queue.min_offset, queue.max_offset
     first = lower

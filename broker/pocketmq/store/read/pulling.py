@@ -87,7 +87,7 @@ class Pulling:
         joined   whether an element of the result may be several joined records: all records if they
                  are known to be valid, else those adjacent in the log. Each element of an awaited
                  result is one record
-        Errors   MessageDamaged, raised by the awaitable: the first record is damaged
+        Errors   those of `cold`, raised by the awaitable
         Cost     1 µs a record, and the CRC of its body when it is first read
         """
         try:
@@ -218,7 +218,7 @@ class Pulling:
     ) -> PullResult:
         """Pulls at most BYTES_MAX of records in a thread, but at least one record; see `pull`.
 
-        Errors   MessageDamaged: the first record is damaged
+        Errors   MessageDamaged: the first record is damaged; other StorageErrors; DiskSlow
         """
         begin = wanted.queue_offset
         status = status_at(queue, begin)

@@ -151,7 +151,8 @@ class Reading:
 
         accept   returns whether a filter accepts a tags code
         joined   whether an element of the result may be several joined records
-        Errors   MessageDamaged, raised by the awaitable: the first record is damaged
+        Errors   raised by the awaitable: MessageDamaged (the first record is damaged), other
+                 StorageErrors, DiskSlow
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return self._pulling.pull(queue, wanted, accept, joined=joined)
@@ -238,7 +239,7 @@ class Reading:
     def hide(self, begin: int) -> None:
         """Hides messages with records from an offset on; the broker's own topics stay readable.
 
-        Cost     a search in each queue that has some
+        Cost     a search in each queue that has such messages
         """
         for key, queue in self._queues.queues.items():
             if queue.max_physical_offset > begin and not is_system_topic(key[0]):
@@ -300,14 +301,14 @@ class Reading:
     async def query(self, wanted: KeyRange) -> QueryResult:
         """Returns one page of messages by key, newest first (store/read/key_search.py).
 
-        Errors   IllegalPageToken, Corruption, DiskSlow
+        Errors   IllegalPageToken, StorageError, DiskSlow
         """
         return await self._page(wanted, iter(range(TRIES_MAX)))
 
     async def message_by_unique_key(self, topic: str, key: str) -> StoredMessage | None:
         """Returns the newest message with a unique key; None if there is none.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         """
         tries, wanted = iter(range(TRIES_MAX)), KeyRange(topic, key, UNIQUE_KEY_PAGE)
         while True:
@@ -329,7 +330,7 @@ class Reading:
     def message_at(self, physical_offset: int) -> NowOrLater[StoredMessage | None]:
         """Returns the dispatched message whose record starts at a physical offset, else None.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         """
 
         def look() -> StoredMessage | None:

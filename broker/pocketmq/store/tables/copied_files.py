@@ -162,7 +162,7 @@ class CopiedFiles:
         """Replaces a file durably.
 
         Errors   ValueError: a start could not read it, and nothing was written; DiskFull,
-                 AllocationFailed, FsyncFailed; the file has its old or its new content
+                 StoreFailed: the file has its old or its new content
         """
         path = self._directory / name
         if path.suffix == TABLE_SUFFIX:

@@ -121,7 +121,7 @@ class CopiedTimer:
     def append(self, begin: int, position: int, content: bytes, size_bytes: int) -> None:
         """Writes bytes of a file durably; creates it with `size_bytes` unless it exists.
 
-        Errors   ValueError: the bytes are beyond the file's end; DiskFull, FsyncFailed
+        Errors   ValueError: the bytes are beyond the file's end; DiskFull, StoreFailed
         """
         path = self._path(begin)
         has_file = self._disk.exists(path)

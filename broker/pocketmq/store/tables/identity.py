@@ -24,7 +24,11 @@ MEMBERS: Final = ("follower", "store")
 
 
 class StoreIdentity:
-    """The ids of one store, "" for a missing one. Writes are durable, and block."""
+    """The ids of one store, "" for a missing one. Writes are durable, and block.
+
+    A write that raises DiskFull or StoreFailed changes no attribute; after FsyncFailed, the file
+    may have the new content.
+    """
 
     __slots__ = ("_file", "follower", "store")
 
@@ -45,28 +49,28 @@ class StoreIdentity:
     def lead(self) -> None:
         """Makes the ids that are missing.
 
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         self._write(self.follower or _new_id(), self.store or _new_id())
 
     def begin_to_follow(self) -> None:
         """Makes the follower's id if it is missing.
 
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         self._write(self.follower or _new_id(), self.store)
 
     def renew(self) -> None:
         """Makes another follower's id, as this directory is a copy of another one.
 
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         self._write(_new_id(), self.store)
 
     def follow(self, store: str) -> None:
         """Takes over the id of the leader's store, before any byte of its log is stored.
 
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         self._write(self.follower or _new_id(), store)
 

@@ -111,7 +111,7 @@ class OrderFiles:
         """Writes the table and restarts the journal; blocks.
 
         Effects  if the disk has no room for a journal, the store has no journal
-        Errors   DiskFull: nothing has changed; FsyncFailed
+        Errors   DiskFull: nothing has changed; StoreFailed
         """
         assert version > self._version
         self._table.write(text)

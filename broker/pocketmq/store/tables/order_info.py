@@ -244,7 +244,7 @@ class OrderInfo:
     async def folded(self) -> None:
         """Waits until the table contains every change.
 
-        Errors   DiskFull: the changes are only in the journal, if it has room; FsyncFailed
+        Errors   DiskFull: the changes are only in the journal, if it has room; StoreFailed
         """
         if self._is_stale:
             self._fold_at_ms = 0

@@ -45,7 +45,11 @@ class Fence(NamedTuple):
 
 
 class TermTable:
-    """The terms of one store. All writes are durable when they return, and block."""
+    """The terms of one store. All writes are durable when they return, and block.
+
+    A write that raises DiskFull or StoreFailed changes no attribute; after FsyncFailed, the file
+    may have the new content.
+    """
 
     __slots__ = ("_file", "fence", "history", "leader", "role")
 
@@ -56,7 +60,7 @@ class TermTable:
         self.leader = ""
         """Address of the broker that a follower follows, or that a promoted one followed."""
         self.history: list[Term] = []
-        """Ascending in both fields."""
+        """The terms, ascending by epoch and by begin."""
         self.fence: Fence | None = None
 
     def load(self) -> None:
@@ -95,7 +99,7 @@ class TermTable:
         It must return before the first record of the term is appended.
 
         former   address of the leader that it followed; "": `leader`, from the last `follow`
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         above = max(self.epoch, self.fence.epoch if self.fence else 0)
         kept = [term for term in self.history if term.begin <= end]
@@ -104,14 +108,14 @@ class TermTable:
     def follow(self, leader: str) -> None:
         """Makes this broker a follower of the one at "host:port".
 
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         self._write(FOLLOWER, leader, self.history, None)
 
     def adopt(self, history: list[Term]) -> None:
         """Takes over the terms of the leader, before any of its records is appended.
 
-        Errors   DiskFull, FsyncFailed: nothing has changed
+        Errors   DiskFull, StoreFailed
         """
         if history != self.history:
             self._write(self.role, self.leader, history, self.fence)
@@ -119,7 +123,7 @@ class TermTable:
     def shut(self, fence: Fence) -> None:
         """Fences this leader.
 
-        Errors   DiskFull, FsyncFailed: the fence holds until the process ends
+        Errors   DiskFull, StoreFailed: the fence holds only until the process ends
         """
         assert fence.epoch >= self.epoch, "a fence is of an earlier epoch"
         self.fence = fence

@@ -69,7 +69,7 @@ class Durability:
         self.is_short: Callable[[], bool] = lambda: True
         """Returns whether fewer followers are connected than an acknowledgement needs."""
         self.late_status = PutStatus.FLUSH_DISK_TIMEOUT
-        """Status of the puts whose group was late last."""
+        """Status of the puts of the last group that was late."""
         self.flush_seconds = Histogram(
             "pocketmq_flush_seconds", "Duration of one flush.", labels={"file": "commitlog"}
         )

@@ -178,7 +178,7 @@ class Writing:
 
     @property
     def late_status(self) -> PutStatus:
-        """The status of puts of a group that was late."""
+        """The status of the puts of the last group that was late."""
         return self.durability.late_status
 
     def flush_group(self) -> FlushGroup:

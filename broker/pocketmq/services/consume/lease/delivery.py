@@ -120,7 +120,7 @@ class LeaseDelivery(DeliveryMode):
         return False
 
     def frees(self, target: GroupTopic) -> bool:
-        """Returns whether a queue was at its limit of messages in flight, and resets that fact."""
+        """Returns whether a queue was skipped for its messages in flight; resets `is_capped`."""
         was_capped, target.is_capped = target.is_capped, False
         return was_capped
 

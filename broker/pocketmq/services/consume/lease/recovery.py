@@ -79,7 +79,7 @@ class LeaseRecovery:
     async def run(self) -> None:
         """Fills the table of leases, and advances group offsets.
 
-        Errors   Corruption, DiskSlow
+        Errors   StorageError, DiskSlow
         Cost     about 15 µs for each journal record
         """
         marks = self._offsets.leases
