@@ -59,8 +59,10 @@ def test_what_is_no_transaction_is_not_found(broker: LocalBroker) -> None:
 
 
 def test_a_message_has_one_wish(broker: LocalBroker) -> None:
-    done = run("produce", "orders", "a", "--transactional", "--delay", "5s")
+    done = run("produce", "orders", "a", "--transactional", "--priority", "1")
     assert (done.code, "exclude each other" in done.err) == (2, True)
+    done = run("produce", "orders", "a", "--transactional", "--delay", "5s")
+    assert (done.code, "transaction_id" in done.document) == (0, True)
     done = run("produce", "orders", "a", "--producer-group", "payers")
     assert (done.code, "--transactional" in done.err) == (2, True)
     assert "transaction_id" not in run("produce", "orders", "a").document

@@ -116,9 +116,11 @@ def test_a_request_is_of_one_kind_and_each_message_of_one(
         for group, one in wanted
     ]  # fmt: skip
     names = ["FIFO", "DELAY", "DELAY", "DELAY", "TRANSACTION", "PRIORITY"]
-    kinds = {name for wish in wishes for is_so, name in zip(wish, names, strict=True) if is_so}
-    kinds |= {"NORMAL" for wish in wishes if not any(wish)}
-    if any(sum(wish) > 1 for wish in wishes):
+    found = [{n for is_so, n in zip(wish, names, strict=True) if is_so} for wish in wishes]
+    # A message of a transaction may be delayed.
+    found = [{"TRANSACTION"} if one == {"DELAY", "TRANSACTION"} else one for one in found]
+    kinds = {kind for one in found for kind in one or {"NORMAL"}}
+    if any(len(one) > 1 or sum(w[1:4]) > 1 for one, w in zip(found, wishes, strict=True)):
         with pytest.raises((errors.AmbiguousKind, errors.MixedKinds)):
             kind_of(drafts)
     elif len(kinds) > 1 and kinds != {"FIFO", "NORMAL"}:
@@ -147,6 +149,41 @@ async def test_what_waits_says_where_it_goes(desk: Desk) -> None:
     ]  # fmt: skip
     for topic in (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC):
         assert desk.topics.find(topic) is not None
+
+
+@pytest.mark.parametrize(
+    ("delivery", "properties"),
+    [
+        (DeliveryRequest(delay_level=99), {"DELAY": "99"}),
+        (DeliveryRequest(delay_ms=86_400_000), {"TIMER_DELAY_MS": "86400000"}),
+        (DeliveryRequest(deliver_at_ms=START_MS - 1), {"TIMER_DELIVER_MS": str(START_MS - 1)}),
+    ],
+)
+async def test_a_half_message_has_the_delay_that_follows_its_commit(
+    desk: Desk, delivery: DeliveryRequest, properties: dict[str, str]
+) -> None:
+    await desk.topics.create("typed", queue_count=1, attributes={TYPE_ATTRIBUTE: "TRANSACTION"})
+    sent = await desk.send(draft("typed", delivery=delivery._replace(transactional=True)))
+    assert sent.transactions
+    ((topic, _, found),) = await desk.stored()
+    assert topic == HALF_TOPIC
+    assert found | properties == found
+    assert "TIMER_OUT_MS" not in found
+
+
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        DeliveryRequest(delay_ms=86_400_001),
+        DeliveryRequest(deliver_at_ms=START_MS + 86_400_001),
+    ],
+)
+async def test_a_half_message_has_no_delay_beyond_the_limit(
+    desk: Desk, delivery: DeliveryRequest
+) -> None:
+    with pytest.raises(errors.IllegalDeliveryTime):
+        await desk.send(draft(delivery=delivery._replace(transactional=True)))
+    assert await desk.stored() == []
 
 
 @pytest.mark.parametrize(("priority", "queue_id"), [(0, 0), (1, 1), (3, 3), (4, 3), (99, 3)])

@@ -44,6 +44,8 @@ WISHES: Final = {
     "transactional": "--transactional",
 }
 """Options that exclude each other, by the message's field."""
+DELAYS: Final = ("--delay", "--at", "--delay-level")
+"""Options that --transactional does not exclude."""
 
 COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 
@@ -225,6 +227,8 @@ def _check_sources(is_file: bool, is_json: bool, count: int, is_template: bool) 
 def _check_wishes(fields: dict[str, Any]) -> None:
     """Raises click.UsageError for options that exclude each other."""
     given = [option for name, option in WISHES.items() if fields[name] is not None]
+    if fields["transactional"] and len(given) == 2:  # A delay follows the commit.
+        given = [option for option in given if option not in DELAYS]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other")
 

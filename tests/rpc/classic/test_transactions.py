@@ -18,9 +18,9 @@ BEAT: Final = json.dumps(
 ).encode()
 
 
-async def begun(broker: StoreBroker, client: RemotingPair) -> dict[str, str]:
+async def begun(broker: StoreBroker, client: RemotingPair, **more: str) -> dict[str, str]:
     """Sends a half message for queue 1 of orders; returns the fields of its decision."""
-    properties = text(TRAN_MSG="true", PGROUP="p", UNIQ_KEY=KEY, own="1")
+    properties = text(TRAN_MSG="true", PGROUP="p", UNIQ_KEY=KEY, own="1", **more)
     reply = await client.ask(310, short(f="4", e="1", i=properties), b"half")
     assert reply.code == 0
     await broker.talking.settled()
@@ -46,6 +46,34 @@ async def test_a_decision_delivers_or_removes_the_message(
     assert await delivered(broker) == 0
     assert (await client.ask(37, {**fields, "commitOrRollback": value})).code == 0
     assert await delivered(broker) == count
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
+async def test_a_half_message_with_an_illegal_delay_is_refused(
+    broker: StoreBroker, client: RemotingPair, name: str
+) -> None:
+    """With the code that a message without a transaction gets."""
+    until_ms = str(broker.clock.wall_ms() + 86_400_001)
+    properties = text(
+        UNIQ_KEY=KEY, **{name: until_ms if name == "TIMER_DELIVER_MS" else "99999999"}
+    )
+    half = text(TRAN_MSG="true", PGROUP="p") + properties
+    plain = await client.ask(310, short(e="1", i=properties), b"plain")
+    reply = await client.ask(310, short(f="4", e="1", i=half), b"half")
+    assert reply.code == plain.code == 13
+    assert broker.store.tables.topics.find("RMQ_SYS_TRANS_HALF_TOPIC") is None
+
+
+async def test_a_committed_message_waits_for_its_delay(
+    broker: StoreBroker, client: RemotingPair
+) -> None:
+    fields = await begun(broker, client, TIMER_DELAY_SEC="5", TIMER_DELAY_MS="7")
+    (half,) = [decode_record(one) for one in broker.records("RMQ_SYS_TRANS_HALF_TOPIC")]
+    assert half.properties["TIMER_DELAY_MS"] == "5000"
+    assert (await client.ask(37, {**fields, "commitOrRollback": "8"})).code == 0
+    assert await delivered(broker) == 0
+    (waiting,) = [decode_record(one) for one in broker.records("rmq_sys_wheel_timer")]
+    assert waiting.properties["REAL_TOPIC"] == "orders"
 
 
 async def test_a_one_way_decision_is_served(broker: StoreBroker, client: RemotingPair) -> None:

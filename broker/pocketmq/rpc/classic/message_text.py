@@ -82,7 +82,7 @@ def delivery_of(properties: Mapping[str, str], group: str, *, is_half: bool) -> 
     """Returns the delivery that a message's properties request.
 
     The first of these that is set counts: delay level, delay, delivery time, priority. A half
-    message has only its producer group and the delay of its first check.
+    message has no priority, but its producer group and the delay of its first check.
 
     Source   HookUtils.handleScheduleMessage
     """
@@ -90,26 +90,26 @@ def delivery_of(properties: Mapping[str, str], group: str, *, is_half: bool) -> 
     def number(name: str) -> int:
         return max(number_of(properties.get(name, ""), SUMMABLE_MAX), 0)
 
+    asked = AT_ONCE
     if is_half:
         first_ms = number(names.CHECK_IMMUNITY_SECONDS) * 1_000
-        return DeliveryRequest(transactional=True, producer_group=group, first_check_ms=first_ms)
+        asked = DeliveryRequest(transactional=True, producer_group=group, first_check_ms=first_ms)
     if level := number(names.DELAY):
-        return DeliveryRequest(delay_level=min(level, INT32_MAX))
+        return asked._replace(delay_level=min(level, INT32_MAX))
     if delay_ms := number(names.TIMER_DELAY_SECONDS) * 1_000 or number(names.TIMER_DELAY_MS):
-        return DeliveryRequest(delay_ms=delay_ms)
+        return asked._replace(delay_ms=delay_ms)
     if at_ms := number(names.DELIVER_AT):
-        return DeliveryRequest(deliver_at_ms=at_ms)
-    if names.PRIORITY in properties:
+        return asked._replace(deliver_at_ms=at_ms)
+    if names.PRIORITY in properties and not is_half:
         return DeliveryRequest(priority=min(number(names.PRIORITY), INT32_MAX))
-    return AT_ONCE
+    return asked
 
 
 def dropped_with(delivery: DeliveryRequest) -> frozenset[str]:
     """Returns the names of properties to drop from a block: the broker sets or ignores them."""
-    if delivery.transactional:
-        return SET_BY_BROKER | _HALF
+    dropped = SET_BY_BROKER | _HALF if delivery.transactional else SET_BY_BROKER
     if delivery.delay_level:
-        return SET_BY_BROKER | DELIVERY_TIMES | {names.DELAY}
+        return dropped | DELIVERY_TIMES | {names.DELAY}
     if delivery.delay_ms:
-        return SET_BY_BROKER | {names.TIMER_DELAY_MS}
-    return SET_BY_BROKER | {names.DELIVER_AT} if delivery.deliver_at_ms else SET_BY_BROKER
+        return dropped | {names.TIMER_DELAY_MS}
+    return dropped | {names.DELIVER_AT} if delivery.deliver_at_ms else dropped

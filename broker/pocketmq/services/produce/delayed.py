@@ -2,7 +2,7 @@
 
     delay level     SCHEDULE_TOPIC_XXXX, queue level - 1
     time, delay     rmq_sys_wheel_timer, queue 0; if already due: the target topic
-    transaction     RMQ_SYS_TRANS_HALF_TOPIC, queue 0
+    transaction     RMQ_SYS_TRANS_HALF_TOPIC, queue 0; a delay follows the commit
 
 Source: HookUtils.handleScheduleMessage, TransactionalMessageBridge.
 """
@@ -15,6 +15,7 @@ from pocketmq.model.batch import Batch, Destination, PutResult, Run
 from pocketmq.model.errors import IllegalDeliveryTime
 from pocketmq.model.message import (
     CHECK_IMMUNITY_SECONDS,
+    DELAY,
     DELIVER_AT,
     PRIORITY,
     PRODUCER_GROUP,
@@ -65,27 +66,35 @@ def disguise(
 
     Errors   IllegalDeliveryTime
     """
-    if delivery.delay_level > 0:
-        return delayed(place, delivery.delay_level, waiting.level_count)
-    if delivery.transactional:
-        waits = half(place, message_id)
-        said = {PRODUCER_GROUP: delivery.producer_group or place.topic}
-        if delivery.first_check_ms > 0:
-            said[CHECK_IMMUNITY_SECONDS] = str(-(-delivery.first_check_ms // 1_000))
-        return waits._replace(changed=said | waits.changed)
-    if delivery.priority is not None:
-        return ParkedMessage(place, {PRIORITY: str(delivery.priority)})
+    at_ms, said = now_ms, dict[str, str]()
     if delivery.delay_ms > 0:
         at_ms, said = now_ms + delivery.delay_ms, {TIMER_DELAY_MS: str(delivery.delay_ms)}
     elif delivery.deliver_at_ms > 0:
         at_ms, said = delivery.deliver_at_ms, {DELIVER_AT: str(delivery.deliver_at_ms)}
-    else:
-        return ParkedMessage(place, {})
     if at_ms - now_ms > waiting.delay_max_ms:
         raise IllegalDeliveryTime(ahead_ms=at_ms - now_ms, limit_ms=waiting.delay_max_ms)
+    if delivery.transactional:
+        return _half(place, delivery, message_id, said)
+    if delivery.delay_level > 0:
+        return delayed(place, delivery.delay_level, waiting.level_count)
+    if delivery.priority is not None:
+        return ParkedMessage(place, {PRIORITY: str(delivery.priority)})
     if at_ms <= now_ms:
         return ParkedMessage(place, said)
     waits = timed(place, at_ms)
+    return waits._replace(changed=said | waits.changed)
+
+
+def _half(
+    place: QueuePlace, delivery: DeliveryRequest, message_id: str, said: dict[str, str]
+) -> ParkedMessage:
+    """Returns the queue and properties of a half message; `said` has its delay after the commit."""
+    waits = half(place, message_id)
+    said = said | {PRODUCER_GROUP: delivery.producer_group or place.topic}
+    if delivery.delay_level > 0:
+        said[DELAY] = str(delivery.delay_level)
+    if delivery.first_check_ms > 0:
+        said[CHECK_IMMUNITY_SECONDS] = str(-(-delivery.first_check_ms // 1_000))
     return waits._replace(changed=said | waits.changed)
 
 

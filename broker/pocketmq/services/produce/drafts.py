@@ -20,7 +20,7 @@ class DeliveryRequest(NamedTuple):
 
     delay_level     1 or higher
     deliver_at_ms   wall time
-    delay_ms        delay from the arrival at the broker
+    delay_ms        delay from the arrival at the broker; of a transaction, from its commit
     priority        higher priorities are delivered first
     producer_group  group that decides the transaction; "": the topic's name
     first_check_ms  time until the broker first checks the transaction
@@ -116,6 +116,8 @@ def _kind_of_one(position: int, group: str, delivery: DeliveryRequest) -> Messag
         "a priority": (delivery.priority is not None, MessageKind.PRIORITY),
     }
     found = [(name, kind) for name, (is_asked, kind) in wishes.items() if is_asked]
+    if delivery.transactional and len(found) == 2:  # Such a message is delayed after its commit.
+        found = [one for one in found if one[1] is not MessageKind.DELAY]
     if len(found) > 1:
         raise AmbiguousKind(position=position, why=" and ".join(name for name, _ in found))
     return found[0][1] if found else MessageKind.NORMAL
