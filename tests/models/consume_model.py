@@ -79,6 +79,10 @@ class GroupModel:
         self.worlds: dict[str, frozenset[World]] = {}
         self.may_die_again: Counter[str] = Counter()
         """Dead letters whose message was not settled when the broker was killed."""
+        self.floors: dict[int, int] = {}
+        """Offset of a queue below which messages are gone."""
+        self.gone: set[str] = set()
+        """Messages of which a record is gone: what is left of them may end with its lease."""
         self.alive_until_ms = 0
         """How long leases renew themselves."""
 
@@ -131,6 +135,7 @@ class GroupModel:
     def sent(self, message: Message) -> None:
         """A message is stored; one that was a dead letter only if nothing else is left of it."""
         self.messages[message.body] = message
+        self.gone.discard(message.body)
         self.worlds.setdefault(message.body, frozenset({()}))
         self._event([message.body], lambda world: [(*world, State(WAITING))])
 
@@ -184,7 +189,7 @@ class GroupModel:
         left = [one for one in given if any(holds(one[1], w) for w in self.worlds[one[0]])]
         is_same = bool(found) and all(one in left for one in found)
         for body, lease in given:
-            ok = is_same and (body, lease) in found
+            ok = None if body in self.gone else is_same and (body, lease) in found
             self._event([body], partial(holds, lease), f"came again as {lease}", ok)
         return is_same
 
@@ -254,9 +259,36 @@ class GroupModel:
 
         for body, message in self.messages.items():
             if message.queue_id == queue_id:
-                new = (State(WAITING),) if message.queue_offset >= queue_offset else ()
+                begin = max(queue_offset, self.floors.get(queue_id, 0))
+                new = (State(WAITING),) if message.queue_offset >= begin else ()
                 event = partial(left, new)
                 self._event([body], event, ok=is_told or None)
+
+    def emptied(self, floors: dict[int, int], *, is_whole: bool) -> None:
+        """Messages below offsets of queues were purged, of a whole topic with their retries.
+
+        A retry after a time that was asked for, and a lease of such a retry, are elsewhere: they
+        stay. A lease of a record that is gone ends without a redelivery.
+        """
+        self.floors |= floors
+        for body, message in self.messages.items():
+            is_below = message.queue_offset < self.floors.get(message.queue_id, 0)
+            if is_below or is_whole:
+                self.gone.add(body)
+                event = partial(self._emptied, is_below=is_below, is_whole=is_whole)
+                self._event([body], event, "purged")
+
+    def _emptied(self, world: World, *, is_below: bool, is_whole: bool) -> Iterable[World]:
+        def ways(state: State) -> list[World]:
+            if state.kind in (DEAD, DELAYED):
+                return [(state,)]
+            if state.kind != LEASED and not state.number and is_below:
+                return [()]
+            may_go = is_whole if state.number and state.kind != LEASED else is_below or is_whole
+            is_retry = bool(state.number) or state.kind == LEASED
+            return [(state,), ()] if may_go and is_retry else [(state,)]
+
+        return (tuple(s for part in parts for s in part) for parts in product(*map(ways, world)))
 
     def kinds(self, body: str) -> set[str]:
         """Returns what copies of a message may be."""

@@ -29,7 +29,9 @@ async def settle(
     walk.calls.append(f"  {answers}")
     for handle, answer in zip(handles, answers, strict=True):
         model = walk.models[handle.group]
-        ways = halves if answer is None and _is_ordered(handle) else ()
+        ways = [*halves] if answer is None and _is_ordered(handle) else []
+        if handle.body in model.gone:
+            ways.append(lambda _: ())
         model.applied(handle.body, handle.delivery, answer, change, *ways)
         walk.counts["settled" if answer else "refused" if answer is False else "cut off"] += 1
         model.may_die_again[handle.body] += answer is None

@@ -13,7 +13,8 @@ from typing import Final
 from pocketmq.model.administration import ResetTarget
 from tests.models.consume_operators import check_topics, end, leave_order, redrive, reset, turn
 from tests.models.consume_settling import DELAYS_MS, ack, change, give_up, send_back
-from tests.models.consume_walk import GROUPS, QUEUES, ConsumeWalk, Handle
+from tests.models.consume_topics import extend, purge, remove
+from tests.models.consume_walk import GROUPS, ConsumeWalk, Handle
 from tests.sim.loop import SeededLoop
 from tests.sim.seeded_store import tell_seeded
 
@@ -44,7 +45,8 @@ async def _send(walk: ConsumeWalk, chance: Random) -> None:
     words = [
         (chance.choice("abc"), chance.choice("xy")) for _ in range(chance.randint(1, WORDS_MAX))
     ]
-    await walk.send(GROUPS[_group(chance)], chance.randrange(QUEUES), *words)
+    topic = GROUPS[_group(chance)]
+    await walk.send(topic, chance.randrange(walk.queues[topic]), *words)
 
 
 async def _receive(walk: ConsumeWalk, chance: Random) -> None:
@@ -119,15 +121,19 @@ async def _give_up(walk: ConsumeWalk, chance: Random) -> None:
 # -- what operators do -----------------------------------------------------------------------------
 async def _reset(walk: ConsumeWalk, chance: Random) -> None:
     group = _group(chance)
-    queue_ids = chance.choice(([], [chance.randrange(QUEUES)]))
-    sent = [len(walk.sent.get((GROUPS[group], queue_id), [])) for queue_id in range(QUEUES)]
-    least = min(sent[queue_id] for queue_id in queue_ids or range(QUEUES))
-    times = [at_ms for queue in walk.sent.values() for _, at_ms in queue] or [walk.now_ms]
+    topic = GROUPS[group]
+    queue_ids = _queues(walk, topic, chance)
+    ranges = [
+        walk.store.reading.queue_range(topic, queue_id)
+        for queue_id in queue_ids or range(walk.queues[topic])
+    ]
+    begin, end = max(lower for lower, _ in ranges), min(upper for _, upper in ranges)
+    times = _times(walk)
     target = chance.choice(
         (
             ResetTarget(),
             ResetTarget(latest=True),
-            ResetTarget(queue_offset=chance.randint(0, least)),
+            ResetTarget(queue_offset=chance.randint(begin, end)) if begin <= end else ResetTarget(),
             ResetTarget(time_ms=chance.choice(times)),
         )
     )
@@ -138,6 +144,30 @@ async def _reset(walk: ConsumeWalk, chance: Random) -> None:
 
 async def _redrive(walk: ConsumeWalk, chance: Random) -> None:
     await redrive(walk, _group(chance), chance.randint(1, 3), _turns(chance))
+
+
+def _queues(walk: ConsumeWalk, topic: str, chance: Random) -> list[int]:
+    """Returns one queue of a topic, or none, which means all."""
+    return chance.choice(([], [chance.randrange(walk.queues[topic])]))
+
+
+def _times(walk: ConsumeWalk) -> list[int]:
+    return [at_ms for queue in walk.sent.values() for _, at_ms in queue] or [walk.now_ms]
+
+
+async def _purge(walk: ConsumeWalk, chance: Random) -> None:
+    topic = GROUPS[_group(chance)]
+    queue_ids, before_ms = _queues(walk, topic, chance), chance.choice((0, *_times(walk)[-8:]))
+    await purge(walk, topic, queue_ids, before_ms, _turns(chance))
+
+
+async def _extend(walk: ConsumeWalk, chance: Random) -> None:
+    await extend(walk, GROUPS[_group(chance)], _turns(chance))
+
+
+async def _remove(walk: ConsumeWalk, chance: Random) -> None:
+    meanwhile = chance.choice((_ack, _change, _give_up, _time_passes, _restart, _kill, _cut))
+    await remove(walk, GROUPS[_group(chance)], lambda: meanwhile(walk, chance), _turns(chance))
 
 
 async def _settle_while_off(walk: ConsumeWalk, chance: Random) -> None:
@@ -186,7 +216,8 @@ async def _pull(walk: ConsumeWalk, chance: Random) -> None:
 TAKEN: Final[dict[Take, int]] = {
     _send: 5, _receive: 5, _receive_in_order: 3, _receive_some_tag: 2, _receive_again: 2,
     _receive_renewed: 1, _wait: 4, _leave: 1, _ack: 6, _change: 4, _send_back: 3, _give_up: 3,
-    _reset: 3, _redrive: 6, _settle_while_off: 2, _leave_order: 1, _time_passes: 5,
+    _reset: 3, _redrive: 6, _purge: 2, _extend: 1, _remove: 1, _settle_while_off: 2,
+    _leave_order: 1, _time_passes: 5,
     _time_passes_unseen: 2, _restart: 2, _kill: 2, _cut: 2, _pull: 1,
 }  # fmt: skip
 """How often each is taken, in parts of all."""

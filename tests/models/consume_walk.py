@@ -101,6 +101,10 @@ class ConsumeWalk(SeededStore):
         self.attempts: Attempts = {}
         self.sent: dict[tuple[str, int], list[tuple[str, int]]] = {}
         """(body, wall time before it was sent) of each message of a queue."""
+        self.queues = dict.fromkeys(GROUPS.values(), QUEUES)
+        """Number of queues of each topic."""
+        self.floors: dict[tuple[str, int], int] = {}
+        """Offset of a queue below which messages were purged, or deleted with their topic."""
         self.redriven: set[str] = set()
         """Topics in which messages stand twice."""
         self.counts: Counter[str] = Counter()
@@ -124,12 +128,16 @@ class ConsumeWalk(SeededStore):
     async def begin(self) -> None:
         """Opens an empty store, with topics and groups."""
         await self._open(self.disk.image)
-        tables = self.store.tables
-        await tables.topics.create("orders", queue_count=QUEUES)
-        await tables.topics.create("steps", queue_count=QUEUES, attributes={TYPE_ATTRIBUTE: "FIFO"})
+        for topic in self.queues:
+            await self.create(topic)
         for group in GROUPS:
             settings = GroupSettings(max_attempts=ATTEMPTS, fifo=group in self.in_order)
-            await tables.groups.create(group, settings)
+            await self.store.tables.groups.create(group, settings)
+
+    async def create(self, topic: str) -> None:
+        """Creates a topic; messages of `steps` are received in order."""
+        attributes = {TYPE_ATTRIBUTE: "FIFO"} if topic == "steps" else {}
+        await self.store.tables.topics.create(topic, queue_count=QUEUES, attributes=attributes)
 
     async def open_crashed(self, image: Image) -> None:
         """Opens what a crash left."""
@@ -221,6 +229,15 @@ class ConsumeWalk(SeededStore):
         await self.served()
         for group in {parked.group: None for parked in self.parked}:
             self.models[group].nothing_more(self.now_ms)
+
+    def emptied(self, topic: str, floors: dict[int, int], *, is_whole: bool) -> None:
+        """Tells the models that messages below offsets of queues are gone.
+
+        is_whole   whether the retries of all messages of the topic are gone
+        """
+        for group, model in self.models.items():
+            if GROUPS[group] == topic:
+                model.emptied(floors, is_whole=is_whole)
 
     # -- producing -----------------------------------------------------------------------------
     async def send(self, topic: str, queue_id: int, *words: tuple[str, str]) -> None:

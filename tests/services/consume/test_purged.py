@@ -1,5 +1,7 @@
 """Consumers never get purged messages: no lease, no retry and no order returns one."""
 
+import asyncio
+
 import pytest
 
 from pocketmq.model.administration import GroupSettings
@@ -46,6 +48,21 @@ async def test_a_leased_message_can_still_be_acknowledged(desk: ConsumeDesk, *, 
     assert await desk.ack(got) == [SettleStatus.OK, SettleStatus.OK]
     (lag,) = await group_lag(desk.store, GROUP, TOPIC, desk.consume.leased)
     assert lag.lag_messages == 0
+
+
+@WAYS
+async def test_a_receive_that_is_repeated_gets_others_than_purged_messages(
+    desk: ConsumeDesk, *, fifo: bool
+) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.send_grouped("a", "b")
+    asked = {"client_id": "c", "attempt_id": "1"}
+    assert bodies(await desk.receive(**asked)) == ["a", "b"]
+    await purge_topic(desk.store, TOPIC)
+    waiting = await desk.parked(**asked)
+    await desk.send_grouped("c")
+    async with asyncio.timeout(5):
+        assert bodies(await waiting) == ["c"]
 
 
 async def test_a_retry_that_waits_is_purged(desk: ConsumeDesk) -> None:

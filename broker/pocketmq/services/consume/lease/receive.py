@@ -254,7 +254,10 @@ class LeaseReceive(ReceiveMode):
         return bool(self.attempts.leased(request))
 
     async def again(self, request: ReceiveRequest, target: GroupTopic) -> Taken | None:
-        """Returns the messages of an earlier receive, for the remaining time of their leases."""
+        """Returns the messages of an earlier receive, for the remaining time of their leases.
+
+        If all of them were purged or deleted from the log, leases other messages.
+        """
         records: list[bytes] = []
         handles: list[str] = []
         leases = self.attempts.leased(request)
@@ -267,6 +270,8 @@ class LeaseReceive(ReceiveMode):
             handles += handles_of(lease.place, list(found))
             lease.client_id = request.client_id if request.auto_renew else ""
             self._leases.end_at(lease, lease.granted_ms)
+        if not records:
+            return await self.take(request, target)
         _, attempts = read_heads(records)
         first_ms = min(lease.first_popped_ms for lease in leases)
         until_ms = min(lease.end_ms for lease in leases)
