@@ -11,7 +11,7 @@ Source: ClientManageProcessor, ConsumerManageProcessor, Broker2Client.
 from collections.abc import Callable, Hashable
 from typing import Final
 
-from pocketmq.model.errors import BrokerError, GroupInUse, GroupNotFound
+from pocketmq.model.errors import BrokerError, GroupInUse
 from pocketmq.model.topic import retry_topic
 from pocketmq.rpc.channel import ClassicCall, RemotingChannel
 from pocketmq.rpc.classic.fields import text_field
@@ -19,7 +19,7 @@ from pocketmq.rpc.classic.heartbeat_body import heartbeat_of
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.status import OK, SYSTEM_ERROR
 from pocketmq.rpc.classic.transactions import ClassicTransactions
-from pocketmq.rpc.services import Services
+from pocketmq.rpc.services import Services, ensure_group
 from pocketmq.services.admin.members import PULL, PUSH, REMOTING, Dialect, Members
 from pocketmq.services.sessions.classic_groups import ClassicConsumer, Heartbeat
 from pocketmq.wire.remoting import Command
@@ -104,10 +104,7 @@ class ClassicClients:
         Errors   IllegalGroup, GroupNotFound, LimitReached, DiskFull
         """
         tables = self._tables
-        if tables.groups.find(group) is None:
-            if not self._creates_groups():
-                raise GroupNotFound(group=group)
-            await tables.groups.ensure(group)
+        await ensure_group(tables.groups, group, self._creates_groups)
         name = retry_topic(group)
         if tables.topics.find(name) is None:
             count = tables.groups.existing(group).settings.retry_queue_count or 0

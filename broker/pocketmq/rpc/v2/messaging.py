@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pocketmq.model.errors import GroupNotFound
 from pocketmq.rpc.service import Service
-from pocketmq.rpc.services import Services
+from pocketmq.rpc.services import Services, ensure_group
 from pocketmq.rpc.v2.ack import AckMethods
 from pocketmq.rpc.v2.offsets import Offsets
 from pocketmq.rpc.v2.receive_message import ReceiveMessage
@@ -65,8 +64,4 @@ class MessagingV2:
 
         Errors   GroupNotFound: groups are not created on demand; those of `GroupTable.ensure`
         """
-        groups = self._store.tables.groups
-        if groups.find(group) is None:
-            if not self._rules.auto_create_groups():
-                raise GroupNotFound(group=group)
-            await groups.ensure(group)
+        await ensure_group(self._store.tables.groups, group, self._rules.auto_create_groups)

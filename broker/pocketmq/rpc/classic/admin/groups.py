@@ -18,7 +18,7 @@ from pocketmq.rpc.classic.fields import number_field, text_field
 from pocketmq.rpc.classic.json_body import json_answer
 from pocketmq.rpc.classic.object_keys import keyed_answer
 from pocketmq.rpc.permissions import SEE, SUB, group_need, topic_need
-from pocketmq.rpc.services import Services
+from pocketmq.rpc.services import Services, ensure_group
 from pocketmq.services.admin.rates import Rates
 from pocketmq.wire.remoting import Command
 
@@ -62,9 +62,8 @@ class AdminGroups:
         Source   SubscriptionGroupManager.findSubscriptionGroupConfig
         """
         name, groups = _group_of(request), self._store.tables.groups
-        is_wanted = self._creates_groups() and call.may(group_need(name, SUB))
-        if groups.find(name) is None and is_wanted:
-            await groups.ensure(name)
+        if call.may(group_need(name, SUB)):
+            await ensure_group(groups, name, self._creates_groups)
         return json_answer(config_row(groups.existing(name)))
 
     def topics(self, request: Command, call: ClassicCall) -> Command:
