@@ -9,7 +9,9 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import CheckpointValues
 from pocketmq.format.names import MARK_FILE
 from pocketmq.log.checkpoint import (
+    CONFIRMED,
     MARK,
+    OLDEST,
     SLOT_SIZE,
     FlushedMark,
     StoreCheckpoint,
@@ -305,21 +307,37 @@ def test_the_slot_is_laid_out_as_the_docstring_says(mark: Mark) -> None:
 def test_the_confirmed_end_is_kept_with_the_mark_and_means_all_if_it_is_damaged(
     disk: QuickDisk, tmp_path: Path
 ) -> None:
-    def kept() -> tuple[int, int]:
+    def kept() -> tuple[int, int, int]:
         later = FlushedMark(Disk(), tmp_path)
         later.open()
         later.close()
-        return later.flushed_upto, later.confirmed_upto
+        return later.flushed_upto, later.confirmed_upto, later.oldest_base
 
     mark = FlushedMark(disk, tmp_path)
-    mark.confirmed_upto = 70
+    mark.confirmed_upto, mark.oldest_base = 70, 40
     mark.write(90, SAMPLE_BYTES)
     mark.sync()
     mark.close()
-    assert kept() == (90, 70)
+    assert kept() == (90, 70, 40)
     path = tmp_path / MARK_FILE
-    content = bytearray(path.read_bytes())
-    at = SLOT_SIZE if any(content[SLOT_SIZE:]) else 0
-    content[at + MARK.size] ^= 1
-    path.write_bytes(content)
-    assert kept() == (90, OFFSET_MAX)
+    written = path.read_bytes()
+    at = SLOT_SIZE if any(written[SLOT_SIZE:]) else 0
+
+    def damaged(begin: int, *values: int) -> tuple[int, int, int]:
+        content = bytearray(written)
+        content[at + begin : at + begin + len(values)] = values
+        path.write_bytes(content)
+        return kept()
+
+    oldest_at = MARK.size + CONFIRMED.size
+    assert damaged(MARK.size, 1) == (90, OFFSET_MAX, OFFSET_MAX)
+    assert damaged(oldest_at, 1) == (90, 70, OFFSET_MAX)
+    assert damaged(oldest_at, *bytes(OLDEST.size)) == (90, 70, OFFSET_MAX)  # An older version's.
+    assert damaged(0) == (90, 70, 40)
+
+
+def test_no_oldest_base_is_known_once_another_broker_wrote(mark: Mark) -> None:
+    mark.mark.oldest_base = 40
+    mark.set(100)
+    assert (mark.reopen(), mark.mark.oldest_base) == (100, 40)
+    assert (mark.reopen(OTHER), mark.mark.oldest_base) == (None, OFFSET_MAX)

@@ -65,6 +65,7 @@ class Started:
         image: Image,
         geometry: dict[str, int],
         hook: Callable[[str, Path], object] | None = None,
+        **settings: Any,
     ) -> None:
         self.geometry = geometry
         self.disk = disk = SimDisk(image)
@@ -72,7 +73,9 @@ class Started:
         clock = FakeClock()
         self.tables = Tables(disk, STORE, clock)
         self.removed = self.tables.removed.next_offsets
-        self.parts = StoreComponents(small_settings(STORE, **geometry), disk, self.removed)
+        self.parts = StoreComponents(
+            small_settings(STORE, **geometry, **settings), disk, self.removed
+        )
         self.tables.removed.load()
         self.recovery = start_at_once(self.parts, clock).recovery
         self.tables.read()
@@ -125,15 +128,17 @@ def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | 
             seed = rng.getrandbits(32)
             later[:] = [Cut(image.cut(Random(seed), torn=cut.promise.torn), cut.promise, seed)]
 
+    # Brokers with followers also compare the begin of the log with the mark.
+    settings = {"in_sync_replicas": 1 + cut.seed % 2}
     try:
         started = Started(
-            image, cut.promise.geometry, hook if nested and depth <= DEPTH_MAX else None
+            image, cut.promise.geometry, hook if nested and depth <= DEPTH_MAX else None, **settings
         )
         plan = started.recovery.plan.label
         tally.plans[plan] = tally.plans.get(plan, 0) + 1
         started.check(cut.promise)
         if rng.random() < 0.1:
-            check_second_start(started)
+            check_second_start(started, **settings)
     except (AssertionError, BrokerError, OSError, ValueError, KeyError, IndexError) as error:
         what = f"{type(error).__name__}: {error}"
         tally.violations.append(f"{what} [depth {depth}, at {cut.promise.call}, seed {cut.seed}]")
@@ -144,7 +149,7 @@ def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | 
     return image
 
 
-def check_second_start(started: Started) -> None:
+def check_second_start(started: Started, **settings: Any) -> None:
     """A start after an unclean one changes nothing more.
 
     After an orderly stop the list of views is used up by the first start: the second one looks at
@@ -155,7 +160,7 @@ def check_second_start(started: Started) -> None:
     if not started.parts.was_aborted:
         return
     before = lasting(started.disk.image)
-    again = Started(started.disk.image.copy(), started.geometry)
+    again = Started(started.disk.image.copy(), started.geometry, **settings)
     after = lasting(again.disk.image)
     if started.parts.queues.has_much_to_sync:
         for name in ("checkpoint", ENDS, ENDS + BACKUP_SUFFIX):

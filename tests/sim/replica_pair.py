@@ -170,7 +170,7 @@ class ReplicaPair:
         self._lacking.add(node.name)
 
     def damage(self, node: Node) -> None:
-        """Flips a bit in the oldest of a dead node's log files, or zeros the rest."""
+        """Loses the oldest of a dead node's log files, a bit of it, or its end."""
         directory = STORE / COMMIT_LOG_DIRECTORY
         names = node.disk.names(directory) if node.disk.exists(directory) else []
         if len(names) < 3:  # The last but one may end with a record that a power cut tore.
@@ -178,7 +178,13 @@ class ReplicaPair:
         image = node.disk.image.cut(self.random)
         content = bytearray(log_file(image, names[0]).durable)
         # Above the mark it would be a torn end, of which the other one may not know if it died too.
-        below = _marked(node, image)
+        below, oldest_base = _marked(node, image)
+        if self.random.random() < 0.3 and oldest_base == int(names[0]) < below:
+            self.counts["files lost"] += 1
+            self._lose(node, image)
+            node.disk.unlink(directory / names[0])
+            node.disk.sync_directory(directory)
+            return
         places = [at for at in range(1, below) if content[at - 1 : at + 2] == b"xxx"]  # Of bodies.
         if not places:
             return
@@ -207,6 +213,9 @@ class ReplicaPair:
     def _replace(self, node: Node, image: Image, name: str, content: bytes) -> None:
         file = log_file(image, name)
         file.durable = file.seen = content
+        self._lose(node, image)
+
+    def _lose(self, node: Node, image: Image) -> None:
         node.disk = SimDisk(image, seed=self.random.getrandbits(32))
         self._lacking.add(node.name)
 
@@ -345,12 +354,12 @@ class ReplicaPair:
         assert not found, "\n".join(found)
 
 
-def _marked(node: Node, image: Image) -> int:
-    """Returns the end of the log that a start expects."""
+def _marked(node: Node, image: Image) -> tuple[int, int]:
+    """Returns the end of the log that a start expects, and its begin."""
     parts = StoreComponents(node.settings, SimDisk(image))
     parts.checkpoint.load()
     parts.mark.open()
-    return parts.mark.valid_upto(parts.checkpoint.content) or 0
+    return parts.mark.valid_upto(parts.checkpoint.content) or 0, parts.mark.oldest_base
 
 
 def log_file(image: Image, name: str) -> File:

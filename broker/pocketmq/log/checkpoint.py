@@ -53,8 +53,17 @@ CONFIRMED: Final = Layout(
     ("confirmed_crc", "I", "CRC-32 of the 76 bytes before; invalid in older versions: all"),
 )
 """Follows MARK in a slot."""
-_CONFIRMED_CRC_POSITION: Final = MARK.size + CONFIRMED.positions["confirmed_crc"]
-_SLOT_READ: Final = MARK.size + CONFIRMED.size
+OLDEST: Final = Layout(
+    (
+        "oldest_base",
+        "q",
+        "offset at which the oldest file of the log begins, or will begin; 2^63 - 1: unknown",
+    ),
+    ("oldest_crc", "I", "CRC-32 of the 88 bytes before; invalid in older versions: unknown"),
+)
+"""Follows CONFIRMED in a slot."""
+_OLDEST_POSITION: Final = MARK.size + CONFIRMED.size
+_SLOT_READ: Final = _OLDEST_POSITION + OLDEST.size
 QUEUE_ENDS_FILE: Final = "queue_ends.json"
 
 
@@ -136,7 +145,7 @@ class FlushedMark(_NumbersFile):
 
     __slots__ = (
         "_found", "_is_allocated", "_is_announced", "_kept", "_sequence", "_written", "checkpoint",
-        "confirmed_upto", "flushed_upto", "is_confirmed",
+        "confirmed_upto", "flushed_upto", "is_confirmed", "oldest_base",
     )  # fmt: skip
 
     def __init__(self, disk: Disk, own_directory: Path) -> None:
@@ -148,13 +157,15 @@ class FlushedMark(_NumbersFile):
         """Number of the slot that is durable, and must therefore not be overwritten."""
         self._written: int | None = None
         """Number of the slot that the next sync makes durable."""
-        self._found: list[tuple[int, int, int, bytes, int]] = []
+        self._found: list[tuple[int, int, int, bytes, int, int]] = []
         self.checkpoint = b""
         self.flushed_upto = 0
         self.confirmed_upto = OFFSET_MAX
         """Physical offset below which consumers may see the records; `write` stores it."""
         self.is_confirmed = False
         """Whether a leader has confirmed the records below `confirmed_upto`; `write` stores it."""
+        self.oldest_base = OFFSET_MAX
+        """Base of the oldest file of the log; OFFSET_MAX: unknown. `write` stores it."""
 
     def confirm(self, upto: int, *, is_confirmed: bool) -> None:
         """Sets `confirmed_upto` and `is_confirmed` for the next `write`."""
@@ -190,11 +201,20 @@ class FlushedMark(_NumbersFile):
             return
         sequence, flushed_upto, checkpoint, crc = MARK.struct.unpack_from(content)
         if crc == zlib.crc32(content[:_CRC_POSITION]) and sequence > 0:
-            confirmed_upto = _confirmed_upto(content)
-            self._found.append((sequence, slot, flushed_upto, checkpoint, confirmed_upto))
+            confirmed_upto = _checked(content, CONFIRMED, MARK.size)
+            oldest_base = _checked(content, OLDEST, _OLDEST_POSITION)
+            self._found.append(
+                (sequence, slot, flushed_upto, checkpoint, confirmed_upto, oldest_base)
+            )
 
     def _adopt(
-        self, sequence: int, slot: int, flushed_upto: int, checkpoint: bytes, confirmed_upto: int
+        self,
+        sequence: int,
+        slot: int,
+        flushed_upto: int,
+        checkpoint: bytes,
+        confirmed_upto: int,
+        oldest_base: int,
     ) -> None:
         self._sequence = max(self._sequence, sequence)
         self._kept = slot
@@ -202,6 +222,7 @@ class FlushedMark(_NumbersFile):
         self.checkpoint = checkpoint
         self.is_confirmed = 0 <= confirmed_upto < OFFSET_MAX
         self.confirmed_upto = max(confirmed_upto, ~confirmed_upto)
+        self.oldest_base = oldest_base
 
     def valid_upto(self, checkpoint: bytes) -> int | None:
         """Returns the mark; None if there is none, or if another broker wrote after it.
@@ -216,6 +237,7 @@ class FlushedMark(_NumbersFile):
                 self._adopt(*found)
                 return self.flushed_upto
         self.confirm(OFFSET_MAX, is_confirmed=False)
+        self.oldest_base = OFFSET_MAX
         return None
 
     def write(self, flushed_upto: int, checkpoint: bytes | None = None) -> None:
@@ -241,6 +263,8 @@ class FlushedMark(_NumbersFile):
         is_plain = self.is_confirmed or self.confirmed_upto == OFFSET_MAX
         confirmed_upto = self.confirmed_upto if is_plain else ~self.confirmed_upto
         content += CONFIRMED.struct.pack(confirmed_upto, 0)[:-_CRC_SIZE]
+        content += zlib.crc32(content).to_bytes(4)
+        content += OLDEST.struct.pack(self.oldest_base, 0)[:-_CRC_SIZE]
         content += zlib.crc32(content).to_bytes(4)
         self._written = slot = 1 - self._kept
         self._disk.write_at(self._descriptor, slot * SLOT_SIZE, content)
@@ -273,11 +297,14 @@ class FlushedMark(_NumbersFile):
             self._kept = slot
 
 
-def _confirmed_upto(content: bytes) -> int:
-    if len(content) < _SLOT_READ:
+def _checked(content: bytes, layout: Layout, position: int) -> int:
+    """Returns a number of a slot that its CRC follows; OFFSET_MAX if the CRC is wrong."""
+    end = position + layout.size
+    if len(content) < end:
         return OFFSET_MAX
-    upto, crc = CONFIRMED.struct.unpack_from(content, MARK.size)
-    return int(upto) if crc == zlib.crc32(content[:_CONFIRMED_CRC_POSITION]) else OFFSET_MAX
+    number, crc = layout.struct.unpack_from(content, position)
+    is_valid = crc == zlib.crc32(content[: end - _CRC_SIZE])
+    return int(number) if is_valid else OFFSET_MAX
 
 
 class QueueEnds:

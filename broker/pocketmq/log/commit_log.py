@@ -34,6 +34,7 @@ from pocketmq.format.record import (
 )
 from pocketmq.format.record_scan import RecordScan
 from pocketmq.model.finding import ScanEnd
+from pocketmq.model.message import OFFSET_MAX
 
 DRAFT_NAME: Final = "commitlog.draft"
 HOT_SIZE: int = 64 * 1024 * 1024  # Not Final, also when compiled: tests set it to 0.
@@ -123,6 +124,11 @@ class CommitLog:
     def min_offset(self) -> int:
         """Physical offset of the oldest file."""
         return self.files.min_offset
+
+    @property
+    def oldest_base(self) -> int:
+        """Physical offset of the oldest file; OFFSET_MAX without files."""
+        return self.files.min_offset if self.files.files else OFFSET_MAX
 
     @property
     def hot_begin(self) -> int:

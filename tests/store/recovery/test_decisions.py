@@ -44,6 +44,10 @@ LOG_ROWS: list[tuple[str, LogDecision, Observation]] = [
     ("@hole", DAMAGED, Observation(True, 500, END, 500, (500, 500), True)),
     ("@hole", DAMAGED, Observation(True, 500, BAD, 501, (500, 500), True)),
     ("@hole", DAMAGED, Observation(True, 500, END, 501, (500, 500), True)),
+    ("@lost_head", DAMAGED, Observation(True, 500, END, 500, (500, 500), is_headless=True)),
+    ("@lost_head", DAMAGED, Observation(True, 500, TORN, 500, (600, 500), is_headless=True)),
+    ("@lost_tail", DAMAGED, Observation(True, 500, END, 501, (500, 500), is_headless=True)),
+    ("@hole", DAMAGED, Observation(True, 500, END, 500, (500, 500), True, is_headless=True)),
     ("@foreign_hole", QUARANTINE, Observation(True, 500, END, None, (500, 500), True)),
     ("@foreign_hole", QUARANTINE, Observation(True, 500, TORN, None, (500, 500), True)),
 ]
@@ -57,6 +61,8 @@ def test_the_row_for_what_was_seen_of_the_log(
     plan, accepted = decide(seen), decide(replace(seen, accept_damage=True))
     assert (plan.label, plan.log, accepted.label) == (label, decision, label)
     over_damage = QUARANTINE if label == "@hole" else KEEP
+    if label == "@lost_head" and seen.scan_end is not END:
+        over_damage = CUT
     assert accepted.log is (over_damage if decision is DAMAGED else decision)
 
 

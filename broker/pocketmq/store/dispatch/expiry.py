@@ -1,6 +1,7 @@
 """Removes expired files of log, consume queues and index.
 
-    log      oldest file ─► removed from the list ─► unlinked, directory synced (thread) ─► unmapped
+    log      oldest file ─► removed from the list ─► next base in the flushed mark, synced ─►
+             unlinked, directory synced (thread) ─► unmapped
     queues   oldest files, except the last, whose units all refer below the log; minimum corrected
     index    oldest files, except the last, whose records are all below the log
 
@@ -11,7 +12,7 @@ Source: CleanCommitLogService, CleanConsumeQueueService, IndexService.deleteExpi
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -60,12 +61,18 @@ class Expiry:
 
     Each removal completes even if its caller is cancelled: a file that left the list must be
     unlinked, or the next start would find it.
+
+    save_base   makes the base of the oldest file in the list durable: a start takes older files
+                that are missing for lost ones
     """
 
-    __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool")
+    __slots__ = ("_disk", "_jobs", "_last_times", "_marks", "_parts", "_pool", "_save_base")
 
-    def __init__(self, parts: StoreComponents, marks: Marks) -> None:
+    def __init__(
+        self, parts: StoreComponents, marks: Marks, save_base: Callable[[], Awaitable[None]]
+    ) -> None:
         self._parts = parts
+        self._save_base = save_base
         self._disk = parts.disk
         self._marks = marks
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="expire")
@@ -128,6 +135,7 @@ class Expiry:
         """Removes the oldest file of the log; durable when the job is done.
 
         Errors   WriteFailed: the file stays in the log and on disk
+                 StoreFailed, such as FsyncFailed
         """
         return self._begin(self._drop(oldest))
 
@@ -137,6 +145,7 @@ class Expiry:
         assert oldest.base + oldest.size_bytes <= self.floor
         file = files.drop_first()
         try:
+            await self._save_base()
             await self._in_thread(self._forget, [file.path])
         except BaseException:
             files.files.insert(0, file)

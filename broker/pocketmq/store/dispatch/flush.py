@@ -61,8 +61,8 @@ class ViewFlush:
     """Syncs consume queues and index; owns the checkpoint."""
 
     __slots__ = (
-        "_changed", "_checkpoint", "_disk", "_ends", "_fail", "_index", "_job", "_mark", "_marks",
-        "_pool", "_queues", "_request_flush", "_settings", "_thorough_at_ms", "_unsaved",
+        "_changed", "_checkpoint", "_disk", "_ends", "_fail", "_index", "_job", "_log", "_mark",
+        "_marks", "_pool", "_queues", "_request_flush", "_settings", "_thorough_at_ms", "_unsaved",
         "flush_seconds",
     )  # fmt: skip
 
@@ -79,6 +79,7 @@ class ViewFlush:
         self._checkpoint = structures.checkpoint
         self._mark = structures.mark
         self._ends = structures.ends
+        self._log = structures.log
         self._settings = structures.settings
         self._marks = marks
         self._request_flush = request_flush
@@ -275,6 +276,24 @@ class ViewFlush:
         await self._in_thread(save)
         assert self._checkpoint.values == values
         self._mark.settle()
+
+    async def save_oldest_base(self) -> None:
+        """Writes the base of the log's oldest file to the mark; durable when it returns.
+
+        It takes turns with the passes: a mark for another checkpoint has to stay meanwhile.
+        Errors   StoreFailed, such as FsyncFailed
+        """
+
+        async def save() -> None:
+            self._mark.oldest_base = self._log.oldest_base
+            self._mark.write(self._mark.flushed_upto)
+            await self._in_thread(self._mark.sync)
+
+        await self._idle()
+        self._begin(save)
+        await self._idle()
+        if self._marks.failure is not None:
+            raise self._marks.failure
 
     async def finish(self) -> None:
         """Flushes all views and writes the last checkpoint; the log must be flushed."""

@@ -73,7 +73,7 @@ class Views:
             ColumnDispatch(structures, self._grew),
         )  # fmt: skip
         self.flush = ViewFlush(structures, marks, request_flush, fail)
-        self.expiry = Expiry(structures, marks)
+        self.expiry = Expiry(structures, marks, self.flush.save_oldest_base)
 
     @property
     def steps(self) -> list[Step]:
@@ -158,5 +158,5 @@ class Views:
 
     async def close(self) -> None:
         """Waits for work in progress, and ends the threads."""
-        await self.flush.close()
         await self.expiry.close()
+        await self.flush.close()

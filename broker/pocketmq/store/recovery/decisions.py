@@ -34,6 +34,7 @@ class Observation:
     mark           flushed offset; None without a valid mark
     view_offsets   durable offsets of the views
     has_holes      whether valid records follow damage
+    is_headless    whether the oldest files of a replicated log are missing, and did not expire
     is_short       whether, without a mark, queues refer to durable records after the log's end
     """
 
@@ -43,6 +44,7 @@ class Observation:
     mark: int | None
     view_offsets: tuple[int, ...]
     has_holes: bool = False
+    is_headless: bool = False
     is_short: bool = False
     accept_damage: bool = False
 
@@ -67,6 +69,9 @@ def decide(seen: Observation) -> Plan:
         label = "@hole" if seen.has_holes or is_bad else "@lost_tail"
         accepted = LogDecision.QUARANTINE if label == "@hole" else LogDecision.KEEP
         return Plan(label, accepted if seen.accept_damage else LogDecision.DAMAGED)
+    if seen.is_headless:
+        accepted = LogDecision.CUT if is_bad else LogDecision.KEEP
+        return Plan("@lost_head", accepted if seen.accept_damage else LogDecision.DAMAGED)
     if is_bad:
         return Plan("@torn_tail", LogDecision.CUT)
     if seen.is_short:

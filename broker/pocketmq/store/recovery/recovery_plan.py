@@ -183,6 +183,7 @@ class StoreRecovery:
         is_short = beliefs.mark is None and self._is_short(survey, beliefs)
         # If no record can be read, this may be no log: nothing is cut.
         is_unknown = is_short and survey.end == log.min_offset
+        lost_head = self._lost_head(beliefs.mark)
         seen = Observation(
             has_log=bool(log.files.files),
             end=survey.end,
@@ -190,6 +191,7 @@ class StoreRecovery:
             mark=beliefs.mark,
             view_offsets=tuple(self._complete(mark, survey.end) for mark in marks),
             has_holes=bool(survey.holes),
+            is_headless=bool(lost_head),
             is_short=is_short,
             accept_damage=beliefs.accept_damage,
         )
@@ -197,7 +199,7 @@ class StoreRecovery:
         # Without a mark, only the views show which records the log lost.
         is_rebuilt = beliefs.is_aborted and beliefs.mark is not None
         if self.plan.log is LogDecision.DAMAGED:
-            self._refuse(survey, beliefs.mark)
+            self._refuse(survey, [*lost_head, *survey.holes], beliefs.mark)
             if is_rebuilt:
                 self._cut_views(below)
         else:
@@ -229,6 +231,19 @@ class StoreRecovery:
         assert self.last_record <= survey.end
         return survey
 
+    def _lost_head(self, mark: int | None) -> list[Hole]:
+        """Returns the range of the oldest files if they are missing, and retention kept them.
+
+        In a log that no other broker has, a user may have removed them.
+        """
+        parts = self._parts
+        log, begin = parts.log, parts.mark.oldest_base
+        if mark is None or begin >= min(log.min_offset, mark) or not parts.settings.is_bounded:
+            return []
+        path = log.files.directory / offset_file_name(begin)
+        why = "the oldest files are missing, and have not expired"
+        return [Hole(str(path), begin, log.min_offset, why, is_followed=True)]
+
     def _complete(self, mark: int, end: int) -> int:
         """Returns the log's end if a view has the last record, else the view's durable offset."""
         return end if self.last_record < mark <= end else mark
@@ -251,9 +266,9 @@ class StoreRecovery:
         return physical_offset - position
 
     # -- the log -------------------------------------------------------------------------------
-    def _refuse(self, survey: Survey, mark: int | None) -> None:
+    def _refuse(self, survey: Survey, found: Sequence[Hole], mark: int | None) -> None:
         self._parts.log.serve_upto(survey.end)
-        first = survey.holes[0] if survey.holes else None
+        first = found[0] if found else None
         durable = self._parts.queues.durable_offset if mark is None else mark
         begin = first.begin if first is not None else survey.end
         end = first.end if first is not None else max(durable, survey.end)
@@ -271,7 +286,7 @@ class StoreRecovery:
             end=end,
             why=why,
         )
-        for hole in survey.holes:
+        for hole in found:
             _report_damage(hole.path, hole.begin, hole.end, hole.reason)
         if first is None or survey.end < durable:
             _report_damage(self.damage.path, survey.end, max(durable, survey.end), why)

@@ -234,6 +234,7 @@ class StoreStart:
         is_bounded = parts.settings.is_bounded
         mark.is_confirmed |= not end
         mark.confirmed_upto = min(mark.confirmed_upto, end) if is_bounded else OFFSET_MAX
+        mark.oldest_base = log.oldest_base
         mark.write(end, encode_checkpoint(values))
         mark.sync()
         parts.checkpoint.save(values)  # The mark's other slot is valid with the old checkpoint.

@@ -223,6 +223,7 @@ class Durability:
     def write_mark(self, flushed: int) -> bool:
         """Writes the flushed mark with the confirmed end; returns False after a failure."""
         self._mark.confirm(self._marks.confirmed, is_confirmed=self._marks.is_confirmed)
+        self._mark.oldest_base = self._log.oldest_base
         try:
             self._mark.write(flushed)
         except BrokerError as failure:  # The mark's file is allocated, so the disk is not full.
