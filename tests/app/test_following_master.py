@@ -233,6 +233,16 @@ async def test_a_log_that_ends_behind_a_blank_which_its_master_has_goes_on_there
     assert not (tmp_path / "pocketmq" / "diverged").exists()
 
 
+async def test_tables_are_copied_though_the_log_ends_behind_a_blank(tmp_path: Path) -> None:
+    async with (
+        played_master(recorded_log()[:FILE_SIZE], recorded_answers(), FILE_SIZE) as master,
+        broker_with(tmp_path, following(master)) as follower,
+    ):
+        await has_tables(follower, tmp_path)
+        await shows(follower, BLANK_BEGIN)
+    assert master.reports[0][-1] == FILE_SIZE
+
+
 async def test_a_log_whose_next_file_has_expired_is_told(tmp_path: Path) -> None:
     whole = recorded_log()
     async with played_master(whole[:FIRST_END], recorded_answers(), FILE_SIZE) as master:

@@ -202,18 +202,29 @@ class MasterLink(FollowerLink):
         end = asked.ends_of(await calls.ask(asked.RUNTIME)).end
         self._end_seen = max(self._end_seen, end)
         assert self._end_seen >= 0
-        marks, durability = self._store.marks, self._store.writing.durability
-        await marks.committed.reached(end)
-        while marks.flushed.value < end:
-            await durability.reached(end)
+        await self._all_durable(end)
         for record in list(asked.table_records(bodies, end)):
-            await self._write(record, session.written)
+            await self._write(record, session.written, end)
 
-    async def _write(self, record: TableRecord, written: dict[str, bytes]) -> None:
+    async def _all_durable(self, end: int) -> None:
+        """Waits until every record below the end of the master's log is on this disk.
+
+        If that log ends with the BLANK of a file, no record of this log ends there.
+        Errors   LeaderBroken: another connection has begun; StoreFailed
+        """
+        store, copy = self._store, self._store.copy
+        assert copy is not None
+        if not await copy.whole.reached(end):
+            raise LeaderBroken("the connection ended")
+        end = min(end, store.marks.committed.value)
+        while store.flushed < end:
+            await store.writing.durability.reached(end)
+
+    async def _write(self, record: TableRecord, written: dict[str, bytes], end: int) -> None:
         if written.get(record.name) == record.content:
             return
-        tables, flushed = self._tables, self._store.flushed
+        tables = self._tables
         if record.name == TIMER_CHECK and record.name not in written:
-            await tables.take(asked.new_timer(), flushed)
-        await tables.take(record, flushed)
+            await tables.take(asked.new_timer(), end)
+        await tables.take(record, end)
         written[record.name] = record.content

@@ -24,6 +24,7 @@ from pocketmq.format.record_chain import sound_chain
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.errors import Corruption
 from pocketmq.store.marks import Marks
+from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.writing import Writing
 
 SOURCE: Final = "the leader's log"
@@ -33,12 +34,13 @@ class LogCopy:
     """The copy of another broker's log.
 
     end            physical offset of the next byte to receive
-    whole_end      physical offset below which all records are in the log; it may be after a BLANK
+    whole          mark: physical offset below which all records are in the log; it may be after a
+                   BLANK, which the store's marks do not count. Each `begin` replaces it
     last_record    physical offset of the last whole record
     """
 
     __slots__ = (
-        "_log", "_marks", "_needed", "_rest", "_writing", "end", "last_record", "whole_end"
+        "_log", "_marks", "_needed", "_rest", "_writing", "end", "last_record", "whole"
     )  # fmt: skip
 
     def __init__(self, log: CommitLog, marks: Marks, writing: Writing) -> None:
@@ -49,9 +51,15 @@ class LogCopy:
         """Begin of a record, from `whole_end` on."""
         self._needed = 0
         """Number of bytes of the rest below which no record can be complete."""
-        self.end = self.whole_end = log.appended
+        self.end = log.appended
+        self.whole = Watermark(self.end)
         self.last_record = marks.last_dispatched
         assert log.pool is None, "a copied log has no transient pool"
+
+    @property
+    def whole_end(self) -> int:
+        """Value of `whole`."""
+        return self.whole.value
 
     def begin(self, physical_offset: int) -> None:
         """Continues at an offset after a new handshake; incomplete records are forgotten.
@@ -66,7 +74,9 @@ class LogCopy:
             self._writing.allocation.request()
         log.copy_again()
         assert physical_offset == log.appended, (physical_offset, log.appended)
-        self.end = self.whole_end = physical_offset
+        self.end = physical_offset
+        self.whole.close()
+        self.whole = Watermark(physical_offset)
 
     async def append(self, physical_offset: int, content: bytes) -> None:
         """Takes the next bytes of the leader's log, and stores all records that are complete.
@@ -83,14 +93,15 @@ class LogCopy:
                 return
             content = bytes(self._rest)
         while len(content) >= max(self._needed, 1):
-            size, last = self._complete(self.whole_end, content)
+            at = self.whole.value
+            size, last = self._complete(at, content)
             if not size:
                 break
             self._writing.gate.check_room()
             while not self._log.can_copy:
                 await self._writing.allocation.room()
-            self._store(self.whole_end, content[:size], last)
-            self.whole_end += size
+            self._store(at, content[:size], last)
+            self.whole.advance(at + size)
             content = content[size:]
         self._rest = bytearray(content)
 
