@@ -28,6 +28,8 @@ DEAD: Final = "dead"
 LEFT: Final = frozenset({WAITING, DELAYED, LEASED})
 """Of what may still come."""
 RENEWED_MS: Final = 60_000
+WRITTEN_MS: Final = 200
+"""Within this, a begin is on the disk."""
 
 
 class State(NamedTuple):
@@ -70,8 +72,12 @@ class Asked(NamedTuple):
 class GroupModel:
     """One group in one topic; in order, or not."""
 
-    def __init__(self, *, attempts_max: int, is_ordered: bool) -> None:
+    def __init__(self, *, attempts_max: int, is_ordered: bool, at_end: bool = False) -> None:
         self.attempts_max = attempts_max
+        self.at_end = at_end
+        """Whether the group begins at the end of its topic."""
+        self.is_begun: Told = not at_end
+        self.begun_ms = 0
         self.is_ordered = is_ordered
         self.has_left_order = self.was_ordered = False
         """Since then leased messages come back after a look, as far as is known."""
@@ -132,6 +138,20 @@ class GroupModel:
                 yield mate.body, earlier if mate.queue_offset < message.queue_offset else later
 
     # -- what happens --------------------------------------------------------------------------
+    def begin(self, now_ms: int, *, is_told: bool = True) -> None:
+        """A group looked at its topic: what was sent before its first look never comes."""
+        if self.is_begun:
+            return
+        is_sure = is_told and self.is_begun is False
+
+        def ways(state: State) -> list[World]:
+            if state.number or state.kind not in (WAITING, SKIPPED):
+                return [(state,)]
+            return [()] if is_sure else [(state,), ()]
+
+        self._event(self.worlds, partial(_parts, ways), "passed by at the begin")
+        self.is_begun, self.begun_ms = True if is_told else None, now_ms
+
     def sent(self, message: Message) -> None:
         """A message is stored; one that was a dead letter only if nothing else is left of it."""
         self.messages[message.body] = message
@@ -218,8 +238,10 @@ class GroupModel:
 
         self._event(self.worlds, lambda w: product(*[ways(s) if s.number else {s} for s in w]))
 
-    def restarted(self, *, is_crash: bool) -> None:
+    def restarted(self, *, is_crash: bool, now_ms: int) -> None:
         """Ends automatic renewal; a crash may also undo results that no client was told."""
+        if is_crash and self.at_end and now_ms - self.begun_ms < WRITTEN_MS:
+            self.is_begun = None
 
         def ways(state: State) -> list[State]:
             was = [SKIPPED, WAITING, *[LEASED][: state.delivery]]
@@ -250,6 +272,7 @@ class GroupModel:
 
     def reset(self, queue_id: int, queue_offset: int, *, is_told: bool = True) -> None:
         """The group's offset in a queue was set; not told: perhaps."""
+        self.is_begun = self.is_begun or is_told or None
 
         def left(new: World, world: World) -> Iterable[World]:
             if not self.is_ordered:
@@ -263,6 +286,11 @@ class GroupModel:
                 new = (State(WAITING),) if message.queue_offset >= begin else ()
                 event = partial(left, new)
                 self._event([body], event, ok=is_told or None)
+
+    def removed(self, *, is_told: bool) -> None:
+        """The topic was deleted, with the group's offsets; not told: perhaps without them."""
+        if self.at_end:
+            self.is_begun = False if is_told else None
 
     def emptied(self, floors: dict[int, int], *, is_whole: bool) -> None:
         """Messages below offsets of queues were purged, of a whole topic with their retries.
@@ -288,7 +316,7 @@ class GroupModel:
             is_retry = bool(state.number) or state.kind == LEASED
             return [(state,), ()] if may_go and is_retry else [(state,)]
 
-        return (tuple(s for part in parts for s in part) for parts in product(*map(ways, world)))
+        return _parts(ways, world)
 
     def kinds(self, body: str) -> set[str]:
         """Returns what copies of a message may be."""
@@ -302,3 +330,8 @@ class GroupModel:
             least, most = min(deaths), max(deaths) + self.may_die_again[body]
             count = dead_letters.count(body)
             assert least <= count <= most, f"{body} died {count} times: {set(worlds)}"
+
+
+def _parts(ways: Callable[[State], list[World]], world: World) -> Iterable[World]:
+    """Returns the worlds in which each copy has become one of its ways."""
+    return (tuple(s for part in parts for s in part) for parts in product(*map(ways, world)))

@@ -72,9 +72,11 @@ async def remove(
     else:
         await walk.leave()
     waiting = [one for one in walk.parked if GROUPS[one.group] == topic]
-    if await walk.answered(partial(delete_topic, walk.store, topic), turns) is None:
-        if walk.store.tables.topics.find(topic) is not None:
-            await delete_topic(walk.store, topic)
+    is_told = await walk.answered(partial(delete_topic, walk.store, topic), turns) is not None
+    if not is_told and walk.store.tables.topics.find(topic) is not None:
+        is_told = bool(await delete_topic(walk.store, topic))
+    for group in [group for group, its in GROUPS.items() if its == topic]:
+        walk.models[group].removed(is_told=is_told)
     for queue_id in range(QUEUES_MAX):
         walk.floors[topic, queue_id] = len(walk.sent.get((topic, queue_id), []))
     walk.emptied(topic, {n: walk.floors[topic, n] for n in range(QUEUES_MAX)}, is_whole=True)

@@ -52,6 +52,8 @@ GROUPS: Final = {"workers": "orders", "auditors": "orders", "readers": "steps"}
 """The topic of each group; `steps` is received in order."""
 ORDERED_PART: Final = 0.4
 """Of walks, in which auditors begin to receive in order too."""
+AT_END_PART: Final = 0.3
+"""Of walks, in which workers begin at the end of their topic."""
 DELAYS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 HANDLES_KEPT: Final = 64
 CALLS_TOLD: Final = 60
@@ -92,8 +94,14 @@ class ConsumeWalk(SeededStore):
         begins_so = self.random.random() < ORDERED_PART
         self.in_order = {"readers", "auditors"} if begins_so else {"readers"}
         """Groups that receive in order, those that begin so."""
+        self.at_end = {"workers"} if self.random.random() < AT_END_PART else set()
+        """Groups that begin at the end of their topic."""
         self.models = {
-            group: GroupModel(attempts_max=ATTEMPTS, is_ordered=group in self.in_order)
+            group: GroupModel(
+                attempts_max=ATTEMPTS,
+                is_ordered=group in self.in_order,
+                at_end=group in self.at_end,
+            )
             for group in GROUPS
         }
         self.handles: list[Handle] = []
@@ -131,7 +139,9 @@ class ConsumeWalk(SeededStore):
         for topic in self.queues:
             await self.create(topic)
         for group in GROUPS:
-            settings = GroupSettings(max_attempts=ATTEMPTS, fifo=group in self.in_order)
+            begin = "max" if group in self.at_end else "min"
+            fifo = group in self.in_order
+            settings = GroupSettings(max_attempts=ATTEMPTS, fifo=fifo, begin=begin)
             await self.store.tables.groups.create(group, settings)
 
     async def create(self, topic: str) -> None:
@@ -149,7 +159,7 @@ class ConsumeWalk(SeededStore):
         for key in [key for key in self.attempts if not self.models[key[0]].is_ordered]:
             del self.attempts[key]  # Leases in order are remembered with their attempts.
         for model in self.models.values():
-            model.restarted(is_crash=is_crash)
+            model.restarted(is_crash=is_crash, now_ms=self.now_ms)
 
     async def _open(self, image: Image) -> None:
         await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
@@ -276,6 +286,7 @@ class ConsumeWalk(SeededStore):
         if renews:
             request = request._replace(client_id="alive", auto_renew=True)
         received = await self.answered(partial(self.received, request), turns)
+        model.begin(asked.at_ms, is_told=received is not None)
         if received is None:
             self.deliveries += 1
             until_ms = self.now_ms + invisible_ms
@@ -349,6 +360,7 @@ class ConsumeWalk(SeededStore):
         asked = Asked(count, "", self.now_ms)
         request = self.request(group, asked, invisible_ms)._replace(wait_ms=wait_ms)
         answer = asyncio.ensure_future(self.received(request))
+        self.models[group].begin(self.now_ms)
         self.parked.append(Parked(group, asked, answer))
         await self.served()
 

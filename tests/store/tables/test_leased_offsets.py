@@ -158,15 +158,15 @@ async def test_an_offset_set_to_0_where_there_was_none_is_not_set_back(offsets: 
 
 
 async def test_a_new_group_begins_at_once_and_the_write_is_under_way(offsets: Offsets) -> None:
-    offsets.table.begin("readers", "orders", 0, 0)
+    offsets.table.begin("readers", "orders", {0: 0, 1: 7})
     assert found(offsets) == 0
     offsets.pool.shutdown()  # No call more: what is under way is finished.
-    assert offsets.rows == {NAME: {0: 0}}
+    assert offsets.rows == {NAME: {0: 0, 1: 7}}
 
 
 async def test_a_beginning_that_found_no_room_is_written_by_a_step(offsets: Offsets) -> None:
     offsets.disk.full_below = offsets.directory
-    offsets.table.begin("readers", "orders", 0, 4)
+    offsets.table.begin("readers", "orders", {0: 4})
     with pytest.raises(DiskFull):
         await offsets.table.saved()
     offsets.disk.full_below = None

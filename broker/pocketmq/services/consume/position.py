@@ -34,7 +34,7 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
     if found is None:
         if not queue.retry and not begins_at_min(store, queue.group):
             begin_at_ends(store, queue.group, queue.topic)
-        offsets.begin(*key, lower)
+        offsets.begin(queue.group, queue.topic, {queue.queue_id: lower})
         found = offsets.find(*key) or 0
     elif found > upper:
         found = min(found, store.queue_end(queue.topic, queue.queue_id))
@@ -49,9 +49,10 @@ def begin_at_ends(store: MessageStore, group: str, topic: str) -> None:
     """
     offsets, config = store.tables.offsets, store.tables.topics.find(topic)
     is_new = not offsets.has_some(group, topic)
-    for queue_id in range(0 if config is None else config.queue_count):
-        lower, upper = store.reading.queue_range(topic, queue_id)
-        offsets.begin(group, topic, queue_id, upper if is_new else lower)
+    queue_ids = range(0 if config is None else config.queue_count)
+    ranges = [store.reading.queue_range(topic, queue_id) for queue_id in queue_ids]
+    # A crash must not leave only some of them: the group would begin at the others' min offset.
+    offsets.begin(group, topic, {n: one[is_new] for n, one in enumerate(ranges)})
 
 
 async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
@@ -100,8 +101,8 @@ async def begin_in(store: MessageStore, queues: Sequence[GroupQueue], begin_ms: 
         begin_at_ends(store, group, topic)
     else:
         begins = [await begin_offset(store, topic, q.queue_id, begin_ms) for q in queues]
-        for queue, found in zip(queues, begins, strict=True):
-            offsets.begin(group, topic, queue.queue_id, found)
+        ids = [queue.queue_id for queue in queues]
+        offsets.begin(group, topic, dict(zip(ids, begins, strict=True)))
     await offsets.saved()
 
 

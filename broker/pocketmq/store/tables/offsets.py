@@ -125,13 +125,16 @@ class ConsumerOffsets:
         if queue_offset > self._table.rows.get(name, {}).get(queue_id, -1):
             self._set(name, {queue_id: queue_offset})
 
-    def begin(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Sets a missing offset of a group, and begins a write.
+    def begin(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
+        """Sets those offsets of a group that are missing, and begins a write of all together.
 
         Effects  after the write, a crash does not move the group past messages stored later
         """
-        if self.find(group, topic, queue_id) is None:
-            self.advance(group, topic, queue_id, queue_offset)
+        name = f"{topic}{_SEPARATOR}{group}"
+        row = self._table.rows.get(name, {})
+        missing = {queue_id: at for queue_id, at in queue_offsets.items() if queue_id not in row}
+        if missing:
+            self._set(name, missing)
         self._table.when_saved(lambda _: None)  # `step` repeats a failed write.
 
     def lease(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
