@@ -382,6 +382,18 @@ async def test_nothing_comes_to_a_topic_that_was_removed(
     assert waiting.store.tables.topics.find("gone") is None
 
 
+async def test_what_waited_for_a_queue_that_is_no_more_comes_where_consumers_read(
+    waiting: Scheduled,
+) -> None:
+    await waiting.wait("a", 1, queue_id=3)
+    await waiting.store.tables.topics.keep("orders")
+    await waiting.store.tables.topics.update("orders", read_queue_count=2, write_queue_count=2)
+    await waiting.run()
+    await waiting.pass_time(1_000)
+    assert waiting.bodies(queue_id=1) == ["a"]
+    assert waiting.bodies(queue_id=3) == []
+
+
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_what_was_sent_back_comes_to_no_group_that_was_removed(
     waiting: Scheduled, *, is_made_again: bool

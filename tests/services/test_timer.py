@@ -187,6 +187,19 @@ async def test_what_was_delivered_before_a_kill_does_not_come_again() -> None:
         assert sorted(desk.bodies()) == sorted(f"{c}{n}" for c in "mn" for n in range(10))
 
 
+async def test_what_waited_for_a_queue_that_is_no_more_comes_once_where_consumers_read() -> None:
+    async with timing() as desk:
+        topics = desk.store.tables.topics
+        await topics.create("bills", queue_count=4)
+        await desk.wait("a", 2_000, topic="bills", queue_id=3)
+        await topics.update("bills", read_queue_count=2, write_queue_count=2)
+        for _ in range(5):
+            await desk.killed()
+            await desk.pass_time(1_000)
+        assert desk.bodies("bills", 1) == ["a"]
+        assert desk.bodies("bills", 3) == []
+
+
 async def test_what_was_delivered_and_purged_before_a_kill_does_not_come_again() -> None:
     async with timing() as desk:
         for number in range(10):

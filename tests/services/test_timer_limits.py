@@ -389,12 +389,12 @@ async def test_a_queue_is_a_number_of_31_bits(queue: str, *, is_one: bool) -> No
         assert len(desk.bodies("fresh", 3)) == is_one
 
 
-async def test_the_last_number_of_a_queue_is_one() -> None:
+async def test_the_last_number_of_a_queue_stands_for_one_that_is_read() -> None:
     last = 2**31 - 1
     async with timing() as desk:
         await desk.wait("a", 3_000, queue_id=last)
         await desk.pass_time(5_000)
-        assert desk.bodies("orders", last) == ["a"]
+        assert desk.bodies("orders", last % 4) == ["a"]
         assert counted(desk, "pocketmq_timer_dropped_total") == {}
 
 

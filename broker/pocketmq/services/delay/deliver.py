@@ -196,8 +196,9 @@ class TimerDelivery:
             logger.warning("timer.discarded", extra={"reason": why, "count": count})
             self.dropped.add(("discarded",), count)
             return None
-        self._store.tables.topics.adopt(name, queue_id + 1)
-        return QueuePlace(name, queue_id)
+        topics = self._store.tables.topics
+        topics.adopt(name, queue_id + 1)
+        return QueuePlace(name, topics.read_queue(name, queue_id))
 
     def _odd(self, message: TimedMessage, now_ms: int, taken_back: frozenset[bytes]) -> Run | None:
         """Returns the run of a roll, or of a message with unusual properties; None: dropped."""

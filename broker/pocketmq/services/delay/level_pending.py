@@ -107,7 +107,7 @@ class WaitingMessages:
         return put_again(
             waiting.record,
             topic=topic,
-            queue_id=queue_id,
+            queue_id=self._store.tables.topics.read_queue(topic, queue_id),
             store_host=self._store_host,
             changed={},
         )

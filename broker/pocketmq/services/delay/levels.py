@@ -98,7 +98,7 @@ class LevelResumption:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:
                 is_new = copy.physical_offset not in self._used
-                if is_new and copy.queue_id == place.queue_id and _marks(copy) == _marks(message):
+                if is_new and _marks(copy) == _marks(message):
                     self._used.add(copy.physical_offset)
                     return True
             if not page.next_cursor:

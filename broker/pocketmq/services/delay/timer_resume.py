@@ -67,7 +67,7 @@ class TimerResumption:
             page = await self._store.reading.query(wanted)
             for copy in page.messages:
                 is_new = copy.physical_offset < self._end
-                is_same = copy.queue_id == place.queue_id and _marks(copy) == _marks(message)
+                is_same = _marks(copy) == _marks(message)
                 is_same &= copy.properties.get(TIMER_ROLLS, "") == rolls
                 own = message.physical_offset
                 if is_new and is_same and self._used.setdefault(copy.physical_offset, own) == own:

@@ -182,6 +182,15 @@ class TopicTable(NamedTable[TopicConfig]):
             if not is_light:
                 self._table.rows[topic] = row
 
+    def read_queue(self, topic: str, queue_id: int) -> int:
+        """Returns a queue that consumers read, for a message that waited for another queue.
+
+        If the topic has fewer queues now, consumers would not find the message in its queue.
+        """
+        config = self._configs.get(topic)
+        count = 0 if config is None else config.read_queue_count
+        return queue_id % count if 0 < count <= queue_id else queue_id
+
     async def keep(self, topic: str) -> TopicConfig:
         """Persists an adopted topic; durable when it returns.
 
