@@ -96,10 +96,12 @@ def test_of_two_leaders_of_one_epoch_one_is_fenced_and_follows() -> None:
         assert [node.terms.epoch for node in (a, b)] == [1, 1]
         await sent(pair, "a", 0)
         await sent(pair, "b", 10, 1)
+        later = max((a, b), key=lambda node: (node.terms.begin, node.identity.follower))
         pair.network.heal()
         await pair.until(lambda: FENCED in [node.roles.role for node in pair.up], "one is fenced")
         await pair.loop.pause(60)
         assert sorted(node.roles.role for node in pair.up) == sorted([FENCED, LEADER])
+        assert later.roles.role == LEADER, "both must decide alike, also if both ask at once"
         await pair.settle()
         await pair.compare()
 

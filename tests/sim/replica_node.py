@@ -124,9 +124,9 @@ class Node:
 
     async def _open(self) -> None:
         disk, network = self.disk, self._network
-        self.terms, self._identity = TermTable(disk, STORE), StoreIdentity(disk, STORE)
+        self.terms, self.identity = TermTable(disk, STORE), StoreIdentity(disk, STORE)
         self.terms.load()
-        self._identity.load()
+        self.identity.load()
         leader = leader_of(self._config, self.terms)
         settings = replace(self.settings, leader=leader)
         cut_at, self._cut_at = self._cut_at, -1
@@ -154,9 +154,7 @@ class Node:
     def _link_to(self, leader: str) -> FollowerLink:
         store = self.store
         tables = TableCopy(store.tables.files, store.reload, store.drop_removed)
-        return FollowerLink(
-            store, self._dial(leader), self._identity, self.terms, tables, self._cut
-        )
+        return FollowerLink(store, self._dial(leader), self.identity, self.terms, tables, self._cut)
 
     def _dial(self, target: str) -> Dial:
         async def dialled() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -179,7 +177,7 @@ class Node:
         greeting = Greeting(self.name, "DefaultCluster", self.name)
         self._port.serve(
             Followers(
-                self.store, self.leader, self._identity, self.terms, greeting, lambda token: None,
+                self.store, self.leader, self.identity, self.terms, greeting, lambda token: None,
                 fence,
             )
         )  # fmt: skip
@@ -192,7 +190,7 @@ class Node:
             self._leads(self.name, self.terms.epoch)
         if self.terms.epoch and self.terms.leader:
             size = self.store.log.file_size_bytes
-            claim = Claim(self._identity, self.terms, size, self.name, fence)
+            claim = Claim(self.identity, self.terms, size, self.name, fence)
             self._port.fence(Fencer(self._dial(self.terms.leader), claim))
 
     async def _close(self) -> None:

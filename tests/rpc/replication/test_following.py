@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pocketmq.rpc.replication import following
 from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.following import FAR_BYTES, Dial, FollowerLink
 from pocketmq.services.replication.follower import LeaderMarks, encode_marks
@@ -308,6 +309,25 @@ async def test_a_link_ends_while_its_connection_breaks(tmp_path: Path) -> None:
         pipe.piece(0, run.pair.led)
         done, _ = await asyncio.wait([ending], timeout=2)
         assert done
+
+
+async def test_a_report_that_fails_as_the_leader_closes_does_not_end_the_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PAUSE_S", 0)
+    async with followed(tmp_path) as run:
+        await run.pair.leader.send("orders", "a")
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(0))
+        await until(lambda: pipe.reports() == [(0, 0)])
+
+        def reset() -> None:
+            pipe.reader.feed_eof()
+            raise ConnectionResetError("Connection lost")
+
+        pipe.drained = reset
+        pipe.piece(0, run.pair.led)
+        await until(lambda: len(run.pipes) == 2)
 
 
 def fencer(answer: bytes = b"", fences: list[Fence] | None = None) -> Fencer:

@@ -48,6 +48,7 @@ async def test_a_copied_log_is_dispatched_in_long_strides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(views, "COPY_SECONDS", 3_600)
+    monkeypatch.setattr(views, "PAUSE_SECONDS", 0)
     async with two_stores(tmp_path) as pair:
         store = pair.follower.store
         store.views.is_copy = True
