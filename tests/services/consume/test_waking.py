@@ -296,6 +296,10 @@ async def test_who_waits_at_the_limit_in_flight_is_served_as_leases_end(
 ) -> None:
     async with consuming(tmp_path / "s", in_flight_max=1) as desk:
         await desk.store.tables.groups.update(GROUP, GroupSettings(max_attempts=attempts_max))
+        names = f"%RETRY%{GROUP}", f"%RETRY%{GROUP}_{TOPIC}", f"%DLQ%{GROUP}"
+        for name in names:  # A new topic would serve it as well.
+            await desk.store.tables.topics.ensure(name, 1)
+        await desk.step()
         await desk.send("a", "b")
         assert bodies(await desk.receive()) == ["a"]
         waiting = await desk.parked(wait_ms=100_000, max_messages=1)
@@ -312,6 +316,7 @@ async def test_who_waits_gets_messages_of_a_queue_that_was_added(
 ) -> None:
     topics = desk.store.tables.topics
     await desk.store.tables.groups.update(GROUP, GroupSettings(fifo=fifo))
+    await desk.step()
     waiting = await desk.parked()
     if topic == TOPIC:
         await topics.update(TOPIC, read_queue_count=4, write_queue_count=4)
