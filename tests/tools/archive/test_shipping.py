@@ -184,6 +184,8 @@ async def test_a_restored_store_goes_on_with_its_archive(tmp_path: Path, more: i
         assert len(kept) in (30, 60)
         async with store_at(archive.restored()) as store:
             archive.follow(store.directory)
+            archive.begin()
+            assert await archive.bodies(lost_ms) == kept, "this machine may be lost as well"
             for number in range(more):
                 await store.send("T", f"again {number}")
             await store.settled()
