@@ -175,6 +175,10 @@ async def test_a_broker_changes_its_role_there_and_back_on_the_same_port(tmp_pat
         await replication.follow("127.0.0.1:1", force=True)
         found = await in_role("follower", replication.status)
         assert (found.leader, found.connected) == ("127.0.0.1:1", False)
+        async with asyncio.timeout(20):
+            while not found.trouble:
+                found = await replication.status()
+        assert found.trouble == "connection refused"
         with pytest.raises(ClientError, match=r"127\.0\.0\.1:1"):
             await broker.client.send(Message("orders", b"refused"))
         epoch, begin = await replication.promote()

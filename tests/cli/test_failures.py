@@ -144,7 +144,7 @@ def test_a_port_that_is_no_broker_is_named_in_plain_words(
     assert cause in text
     error = Unreachable("Unreachable", f"no broker answers at x: {text}")
     assert step in failure_of_client(error).next_step
-    failure = failure_at(error, "pocketmq topic ls", "prod", lambda kind: [])
+    failure = failure_at(error, "pocketmq topic ls", "prod", lambda kind: [], str)
     assert isinstance(failure, Failure)
     assert (step in failure.next_step) == bool(cause)
 

@@ -31,7 +31,17 @@ def test_a_group_that_is_there_with_other_settings_is_refused(broker: LocalBroke
     assert run("group", "create", "billing", "--fifo", "true").code == 0
     done = run("group", "create", "billing")
     assert done.code == 4
-    assert "pocketmq group info billing" in done.err
+    assert "exists already with other settings: fifo is True, not False" in done.err
+    assert "pocketmq group edit billing changes it" in done.err
+
+
+def test_a_creation_reports_that_the_group_existed(broker: LocalBroker) -> None:
+    assert "existed" not in run("group", "create", "billing").err
+    again = run("group", "create", "billing")
+    assert again.code == 0
+    assert "group billing existed with these settings; nothing was changed" in again.err
+    assert "existed" not in run("topic", "create", "steps").err
+    assert "topic steps existed with these settings" in run("topic", "create", "steps").err
 
 
 def test_what_is_given_is_changed(broker: LocalBroker) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 
+from pocketmq.client import ClientError
 from pocketmq.model.spans import derived_context, record_span_id
 from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
@@ -266,3 +267,14 @@ def test_a_lake_that_cannot_be_compared_is_read_with_a_note(
     assert "whether the lake is of this broker was not checked" in done.err
     done = run("msg", "get", "ID1", "--topic", "orders", "--archive", target)
     assert (done.code, "was not checked" in done.err) == (0, True)
+
+
+def test_damage_names_the_store_of_the_broker(broker: LocalBroker) -> None:
+    def damaged(request: object) -> None:
+        raise ClientError("Corruption", "damaged", status="DATA_LOSS")
+
+    broker.fill(1)
+    broker.answers["Broker/QueryByKey"] = damaged
+    done = run("msg", "by-key", "orders", "k")
+    assert f"pocketmq store verify {broker.store.settings.directory} --read-only" in done.err
+    assert "DIR" not in done.err

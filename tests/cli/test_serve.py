@@ -72,6 +72,23 @@ def test_everybody_is_let_in_on_request_only(served: Served, command: str) -> No
     assert served.config.access.check == "off"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("serve", "--listen", "h:99999"), "Invalid value for '--listen': 'h:99999': the port is"),
+        (("serve", "--http", "h"), "Invalid value for '--http': 'h' is not HOST:PORT"),
+        (("dev", "--listen", "h:99999"), "Invalid value for '--listen': 'h:99999': the port is"),
+        (("serve", "--set", "rpc.listen=h:99999"), "setting rpc.listen (--set): 'h:99999'"),
+        (("console", "--listen", "h:99999"), "--listen: 'h:99999': the port is not in the range"),
+    ],
+)
+def test_an_illegal_address_is_refused_by_the_name_of_its_option(
+    served: Served, words: tuple[str, ...], told: str
+) -> None:
+    done = run(*words)
+    assert (done.code, told in done.err) == (2, True), done.err
+
+
 def test_damage_is_accepted_on_request_only(served: Served) -> None:
     run("serve", "--store", "/s")
     assert not served.accept_damage

@@ -284,6 +284,7 @@ def test_an_unknown_key_names_the_nearest_one_whatever_the_case() -> None:
         ("retention.age_ms=3Days", "d; did you mean 3d?"),
         ("retention.age_ms=90min", "d; did you mean 90m?"),
         ("retention.age_ms=2MS", "d; did you mean 2ms?"),
+        ("rpc.listen=a:99999", "'a:99999': the port is not in the range 0 to 65535"),
         ("rpc.listen=:8081", "is not HOST:PORT, such as 127.0.0.1:8081 or 0.0.0.0:8081"),
         ("diskSpaceWarningLevelRatio=most", "diskSpaceWarningLevelRatio (--set): 'most' is not"),
         ("store.flush", "--set store.flush=VALUE"),

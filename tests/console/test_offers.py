@@ -182,6 +182,7 @@ async def test_without_login_a_console_only_reads_if_changes_need_one(tmp_path: 
         login = await visitor.post("/login", access_key="invented", secret="invented")
         assert login.status == 403
         assert "checks no users" in login.text
+        assert "continue without a login , to read only" in login.text
 
 
 async def test_with_a_login_it_changes_what_the_user_may(scene: Scene) -> None:

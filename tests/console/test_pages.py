@@ -64,6 +64,29 @@ async def test_an_empty_broker_greets_and_takes_a_first_message(
     assert "hello" in found.text
 
 
+async def test_a_send_reports_that_it_created_the_topic(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    sent = await visitor.post("/send", topic="orders", body="hello")
+    assert "Topic orders did not exist and was created now." in sent.text
+    assert "Did you mean" not in sent.text
+    assert "was created now" not in (await visitor.post("/send", topic="orders", body="x")).text
+    mistyped = await visitor.post("/send", topic="ordesr", body="hello")
+    assert "Topic ordesr did not exist and was created now. Did you mean orders ?" in mistyped.text
+
+
+async def test_an_incomplete_search_asks_for_what_it_lacks(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.send(Message("orders", b"x"))
+    no_key = await visitor.get("/messages?topic=orders&by=key&q=")
+    assert "Write the key to search for in orders; for the newest messages search" in no_key.text
+    assert "Write the id to search for" in (await visitor.get("/messages?topic=orders&by=id")).text
+    no_topic = await visitor.get("/messages?topic=&by=time&q=-15m")
+    assert "Name a topic: only a search by id needs none" in no_topic.text
+    assert 'role="alert"' not in (await visitor.get("/messages")).html
+
+
 async def test_topics_are_listed_filtered_and_sorted(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

@@ -56,6 +56,22 @@ async def test_a_user_logs_in_sees_pages_and_logs_out(tmp_path: Path) -> None:
         assert (await visitor.get("/topics")).status == 303
 
 
+async def test_the_login_of_a_broker_that_checks_no_users_shows_the_way_on(tmp_path: Path) -> None:
+    async with (
+        broker_with(tmp_path / "store", "rpc.tls=false") as broker,
+        console_of(broker.addresses["grpc"]) as visitor,
+    ):
+        page = await visitor.get("/login")
+        assert "This broker checks no users: continue without a login ." in page.text
+        assert "pocketmq user add admin --admin" in page.text
+        assert "--set access.check=users" in page.text
+    async with (
+        broker_with(tmp_path / "store", *with_admin(tmp_path)) as broker,
+        console_of(broker.addresses["grpc"]) as visitor,
+    ):
+        assert "continue without" not in (await visitor.get("/login")).text
+
+
 async def test_a_user_may_do_what_the_broker_grants(tmp_path: Path) -> None:
     settings = with_admin(tmp_path)
     async with (

@@ -8,6 +8,7 @@ import pytest
 
 from pocketmq.console import texts
 from pocketmq.console.asset_files import FILES
+from pocketmq.console.log_squares import legend_of
 
 HTMX: Final = "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717"
 """SHA-256 of htmx.min.js as npm has it in htmx.org@2.0.11."""
@@ -60,3 +61,9 @@ def test_a_noun_is_in_the_plural_unless_there_is_one() -> None:
 def test_a_name_can_be_broken_at_its_dots_and_is_no_html() -> None:
     shown = texts.breakable("a.<b>_c")
     assert shown == "<bdi>a.<wbr>&lt;b&gt;_<wbr>c</bdi>"
+
+
+@pytest.mark.parametrize(("count", "name"), [(7, "1 further topic"), (8, "2 further topics")])
+def test_the_legend_of_a_map_counts_topics_without_a_colour(count: int, name: str) -> None:
+    rows = legend_of([(f"t{number}", 10) for number in range(count)])
+    assert (rows[-1].topic, rows[-1].size_bytes) == (name, 10 * (count - 6))

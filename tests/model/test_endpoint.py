@@ -30,7 +30,7 @@ def test_what_is_not_said_is_the_default(text: str, endpoint: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", ":", "a:", "a:0", "a:65536", "a:http", "a b", "http://a:8081", "tls://", "tls://tls://a",
+    ["", ":", "a:", "a:http", "a b", "http://a:8081", "tls://", "tls://tls://a",
      "unix:/x", "::g", "[::1", "[a]:1", "[::1]9", "\udcff", "[::1]:"],
 )  # fmt: skip
 def test_what_is_no_endpoint_is_refused(text: str) -> None:
@@ -65,3 +65,9 @@ def test_a_leader_may_be_a_master_of_rocketmq(text: str, leader: str) -> None:
 def test_schemes_of_leaders_are_not_combined(text: str) -> None:
     with pytest.raises(ValueError, match=r"HOST:PORT|two schemes"):
         leader_from_text(text)
+
+
+@pytest.mark.parametrize("text", ["a:0", "a:65536", "tls://a:99999", "65536", "[::1]:0"])
+def test_a_port_out_of_range_is_named_so(text: str) -> None:
+    with pytest.raises(ValueError, match="the port is not in the range 1 to 65535"):
+        endpoint_from_text(text)

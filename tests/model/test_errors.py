@@ -69,7 +69,7 @@ TopicExists: topic 'topic' exists already, of type 'type_name' with 7 queues
 IllegalGroup: consumer group 'group' is not allowed: why
 SystemGroup: consumer group 'group' belongs to the broker; clients may not why it
 GroupNotFound: consumer group 'group' does not exist; create it: pocketmq group create 'group'
-GroupExists: consumer group 'group' exists already with other settings
+GroupExists: consumer group 'group' exists already with other settings: why
 GroupInUse: consumer group 'group' is in use by kind clients: classic clients commit offsets, pop \
 clients settle leases; use another group, or stop its other clients and wait 2 minutes
 IllegalTag: tag 'tag' is not allowed: why

@@ -123,6 +123,29 @@ def test_a_project_may_have_a_package_called_broker(
     result.assert_outcomes(passed=1)
 
 
+def test_a_failure_reports_a_mistyped_topic(run: Run) -> None:
+    result = run(
+        """
+        from pocketmq.client import Message
+
+        def test_mistyped(rocketmq):
+            rocketmq.client.send(Message("orders", b"x"))
+            assert len(rocketmq.messages("ordesr", count=1, timeout=0)) == 1
+
+        def test_never_used(rocketmq):
+            assert rocketmq.messages("orders") == []
+
+        def test_empty(rocketmq):
+            rocketmq.create_topic("orders")
+            assert rocketmq.messages("orders")
+        """
+    )
+    result.assert_outcomes(passed=1, failed=2)
+    text = result.stdout.str()
+    assert text.count("Notes of the fixture rocketmq") == 1
+    assert "messages('ordesr'): there is no topic 'ordesr'; did you mean 'orders'?" in text
+
+
 def test_a_setting_that_is_no_text_is_refused(run: Run) -> None:
     result = run(
         """

@@ -96,6 +96,10 @@ def test_sends_are_refused(rocketmq_module: RocketMQ, client: Client) -> None:
     assert bodies(rocketmq_module, "refused", 2) == [b"2", b"4"]
     with pytest.raises(ValueError, match="there is no code 'SUNDAY'"):
         rocketmq_module.inject_fault("refuse", code="SUNDAY")
+    with pytest.raises(ValueError, match=r"no kind 'refuze'; did you mean refuse\?; there are"):
+        rocketmq_module.inject_fault("refuze")
+    with pytest.raises(ValueError, match=r"'SendMesage'; did you mean SendMessage\?; there are"):
+        rocketmq_module.inject_fault("refuse", "SendMesage")
 
 
 def test_an_answer_is_lost_of_what_was_done(rocketmq_module: RocketMQ, client: Client) -> None:

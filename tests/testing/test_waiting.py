@@ -57,7 +57,11 @@ def test_a_group_that_nobody_made_is_not_taken_for_one_that_is_done(
     client.send(Message("begun", b"x"))
     with pytest.raises(LagRemains, match="group late does not exist"):
         rocketmq_module.wait_for_lag_0("late", timeout=0)
+    with pytest.raises(LagRemains, match="group late does not exist"):
+        rocketmq_module.wait_for_lag_0("late", "begun", timeout=0)
     rocketmq_module.create_group("late", begins_at_min=True)
+    with pytest.raises(LagRemains, match=r"no consumer named it; did you mean 'late'\?"):
+        rocketmq_module.wait_for_lag_0("latee", timeout=0)
     with pytest.raises(LagRemains, match="did not begin"):
         rocketmq_module.wait_for_lag_0("late", timeout=0)
     (leased,) = client.receive(ReceiveQuery("late", "begun", wait_ms=5_000))

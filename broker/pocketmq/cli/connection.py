@@ -54,7 +54,10 @@ def asks_broker(
                 try:
                     function(broker, **given)
                 except Exception as error:
-                    failure = _failure_at(error, ctx.command_path, target.context, broker.names)
+                    failure = _failure_at(
+                        error, ctx.command_path, target.context, broker.names,
+                        lambda: broker.directory,
+                    )  # fmt: skip
                     if failure is None:
                         raise
                     raise failure from error

@@ -11,6 +11,7 @@ from pocketmq.cli.options import PATH, examples
 from pocketmq.cli.output import Exit, Failure, talk
 from pocketmq.cli.target import NAMES, connection_options, target_of
 from pocketmq.config.addresses import split_address
+from pocketmq.config.texts import address_from_text
 
 if TYPE_CHECKING:
     from socket import socket
@@ -83,7 +84,7 @@ def _listener(address: str, insecure: bool) -> "socket":
     from pocketmq.console import server
 
     try:
-        host, port = split_address(address)
+        host, port = split_address(address_from_text(address))
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from error
     is_local = server.is_loopback(host)

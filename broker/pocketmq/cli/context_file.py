@@ -42,10 +42,10 @@ class Contexts(NamedTuple):
         """
         found = self.by_name.get(name)
         if found is None:
-            from pocketmq.cli.nearness import nearest  # Its classes of errors load slowly.
+            from pocketmq.model.nearness import NEAR, nearest
 
             step = f"pocketmq context add {name} --endpoint HOST:PORT; or see: pocketmq context ls"
-            near = nearest(name, self.by_name)
+            near = nearest(name, self.by_name, NEAR)
             step = f"did you mean {near}? If not: {step}" if near else step
             raise Failure(f"there is no context {name!r}", Exit.NOT_FOUND, step)
         return found

@@ -1,9 +1,15 @@
-"""Reports a topic that a command's first send creates, as its name may be mistyped."""
+"""Reports topics that a send creates, and topics and groups that `create` finds as they should be.
+
+A topic that the first send creates may have a mistyped name.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
 
 from pocketmq.cli.connection import BrokerConnection
-from pocketmq.cli.nearness import nearest
 from pocketmq.cli.output import talk
 from pocketmq.client import ClientError
+from pocketmq.model.nearness import NEAR, nearest
 
 
 def is_missing(broker: BrokerConnection, topic: str) -> bool:
@@ -20,8 +26,28 @@ def is_missing(broker: BrokerConnection, topic: str) -> bool:
     return False
 
 
+def exists(broker: BrokerConnection, description: Coroutine[Any, Any, object]) -> bool:
+    """Returns whether the broker describes a topic or group; False if the caller may not ask.
+
+    description   call of `describe_topic` or `describe_group`
+    Errors        ClientError
+    """
+    try:
+        broker.ask(description)
+    except ClientError as error:
+        if error.status not in ("NOT_FOUND", "PERMISSION_DENIED", "INVALID_ARGUMENT"):
+            raise
+        return False
+    return True
+
+
+def report_unchanged(kind: str, name: str) -> None:
+    """Reports that a topic or group existed with the wanted settings."""
+    talk(f"Note: {kind} {name} existed with these settings; nothing was changed")
+
+
 def report_creation(broker: BrokerConnection, topic: str) -> None:
     """Reports that a topic was created, and suggests the existing topic with the nearest name."""
-    near = nearest(topic, broker.names("topic"))
+    near = nearest(topic, broker.names("topic"), NEAR)
     hint = f"; did you mean {near}?" if near else ""
     talk(f"Note: topic {topic} did not exist and was created now{hint}")

@@ -106,7 +106,7 @@ def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
 
 
 def _step_of_address(error: AddressUnavailable) -> str:
-    option = _ADDRESS_OPTIONS.get(error.field, f"--set {error.field}")
+    option = ADDRESS_OPTIONS.get(error.field, f"--set {error.field}")
     if error.why != os.strerror(errno.EADDRINUSE):
         return f"name an address of this machine: {option} HOST:PORT, such as 127.0.0.1 or 0.0.0.0"
     port = error.address.rpartition(":")[2]
@@ -164,10 +164,11 @@ _KIND_STEPS: Final[Mapping[str, str]] = {
     "NORMAL": "leave out --message-group, --delay, --at, --priority, --transactional",
 }
 """Type of a topic -> options of `pocketmq produce` that make a message of that type."""
+ADDRESS_OPTIONS: Final[Mapping[str, str]] = {"rpc.listen": "--listen", "http.listen": "--http"}
+"""Setting -> option of `serve` and `dev` that sets it."""
 _ACCEPT_LOSS: Final = (
     "pocketmq store repair {store} --accept-loss, which first lists the messages that are lost"
 )
-_ADDRESS_OPTIONS: Final[Mapping[str, str]] = {"rpc.listen": "--listen", "http.listen": "--http"}
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; most offline commands can read with --read-only",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",

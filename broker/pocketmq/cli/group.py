@@ -9,6 +9,7 @@ import click
 from pocketmq.cli.broker_names import group_argument, topics
 from pocketmq.cli.charts import barred, with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
+from pocketmq.cli.creation import exists, report_unchanged
 from pocketmq.cli.documents import group_document, lag_documents, moved_document
 from pocketmq.cli.options import (
     BEGIN,
@@ -106,7 +107,10 @@ def create(broker: BrokerConnection, out: Output, name: str, settings: GroupSett
     Omitted settings get RocketMQ's defaults: 17 attempts, not in order, 1 retry queue. Without
     --begin the broker's `broker.group_begin` applies.
     """
+    is_old = exists(broker, broker.admin.describe_group(name))
     out.show(group_document(broker.ask(broker.admin.create_group(name, settings))))
+    if is_old:
+        report_unchanged("group", name)
 
 
 @group.asks("List groups by name.", "pocketmq group ls -o jsonl")

@@ -1,7 +1,6 @@
 """Names near a mistyped topic, group or user, for the next step of an error."""
 
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from typing import Final
 
 import click
@@ -9,21 +8,26 @@ import click
 from pocketmq.cli.failures import failure_of_client
 from pocketmq.cli.output import Exit, Failure
 from pocketmq.client import ClientError, Unreachable
+from pocketmq.model.errors import Corruption
+from pocketmq.model.nearness import NEAR, nearest
 
-NEARNESS: Final = 0.75
-"""Minimum similarity of two names, as difflib measures it (0 to 1)."""
+VERIFY: Final = (
+    "check the store on the broker's machine: pocketmq store verify {directory} --read-only"
+)
 FIELDS: Final = {"TopicNotFound": "topic", "GroupNotFound": "group", "UserNotFound": "user"}
 """Field with the unknown name, by reason."""
 
 
 def failure_at(
-    error: Exception, command_path: str, context: str, names: Callable[[str], list[str]]
-) -> click.ClickException | None:
+    error: Exception, command_path: str, context: str, names: Callable[[str], list[str]],
+    directory: Callable[[], str],
+) -> click.ClickException | None:  # fmt: skip
     """Returns the failure for a client's error, with a near name if a name is unknown.
 
-    context   name of the context with the broker's address, "" for none
-    names     returns the names of a kind: "topic", "group" or "user"
-    Returns   None if the error is no ClientError
+    context     name of the context with the broker's address, "" for none
+    names       returns the names of a kind: "topic", "group" or "user"
+    directory   returns the broker's store directory, DIR if the caller may not ask for it
+    Returns     None if the error is no ClientError
     """
     if not isinstance(error, ClientError):
         return None
@@ -36,18 +40,13 @@ def failure_at(
     ):
         step = "start the broker, or choose another context: pocketmq context ls"
         return Failure(f"{failure.message} (context {context})", failure.exit_code, step)
+    if error.reason == Corruption.__name__:
+        failure.next_step = VERIFY.format(directory=directory())
     if failure.exit_code != Exit.NOT_FOUND or error.reason not in FIELDS:
         return failure
     kind = FIELDS[error.reason]
-    near = nearest(error.fields.get(kind, ""), names(kind))
+    near = nearest(error.fields.get(kind, ""), names(kind), NEAR)
     if near:
         otherwise = f" If not: {failure.next_step}" if failure.next_step else ""
         failure.next_step = f"did you mean {near}?{otherwise}"
     return failure
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Returns the name most like a mistyped one, "" for none."""
-    by_lower_case = {other.lower(): other for other in names if other != name}
-    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
-    return by_lower_case[near[0]] if near else ""

@@ -14,6 +14,10 @@ from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStat
 COLUMNS: Final = columns(
     "peer", "follower", "acknowledged_offset", "sent_offset", "lag_bytes", "connected",
 )  # fmt: skip
+IS_ALIVE: Final = (
+    "; not while its leader {leader} is alive: demote that one first (pocketmq replica demote), or "
+    "force the promotion"
+)
 LISTED: Final = "pocketmq store diverged {directory} --read-only lists them"
 force_option: Final = click.option(
     "--force",
@@ -110,7 +114,10 @@ def promote(broker: BrokerConnection, out: Output, force: bool, yes: bool) -> No
     found = broker.ask(broker.admin.replication.status())
     if not yes and found.role != LEADER:
         out.show(_shown(broker, found))
-        raise only_planned(f"the {found.role} would lead from offset {found.appended_offset} on")
+        text = f"the {found.role} would lead from offset {found.appended_offset} on"
+        if found.connected and not force:
+            raise only_planned(text + IS_ALIVE.format(leader=found.leader), option="--force --yes")
+        raise only_planned(text)
     epoch, begin = broker.ask(broker.admin.replication.promote(force=force))
     out.show({"role": "leader", "epoch": epoch, "term_begin": begin})
 

@@ -149,8 +149,9 @@ def serve(
     }
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the broker handles it
-    assignments = (*assignments, *given)
-    sys.exit(run(assignments, accept_damage=accept_damage, is_live=True, **sources))
+    with naming_options(assignments):
+        assignments = (*assignments, *given)
+        sys.exit(run(assignments, accept_damage=accept_damage, is_live=True, **sources))
 
 
 @click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --topics o,steps:fifo"))
@@ -189,9 +190,31 @@ def dev(
     """
     with _exiting_on(*ENDING):  # until the broker handles them
         where = listen if port is None else f"127.0.0.1:{port}"
-        assignments = (*assignments, *(["access.check=off"] if insecure else []))
-        code = _run_and_remove(where, http, topics, keep, assignments)
+        with naming_options(assignments):
+            assignments = (*assignments, *(["access.check=off"] if insecure else []))
+            code = _run_and_remove(where, http, topics, keep, assignments)
     sys.exit(code)
+
+
+@contextmanager
+def naming_options(assignments: Sequence[str]) -> Iterator[None]:
+    """Names the option of an illegal address, which the configuration got as if by --set.
+
+    assignments   values of --set
+    """
+    from pocketmq.model.errors import IllegalConfig
+
+    try:
+        yield
+    except IllegalConfig as error:
+        from pocketmq.cli.failures import ADDRESS_OPTIONS
+
+        key, _, origin = error.field.partition(" ")
+        is_own = any(text.partition("=")[0].strip() == key for text in assignments)
+        if origin != "(--set)" or is_own or key not in ADDRESS_OPTIONS:
+            raise
+        option = ADDRESS_OPTIONS[key]
+        raise click.BadParameter(error.why, param_hint=f"'{option}'") from error
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import click
 from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.charts import with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
+from pocketmq.cli.creation import exists, report_unchanged
 from pocketmq.cli.documents import counts_document, purged_document, topic_document
 from pocketmq.cli.options import (
     DURATION,
@@ -166,10 +167,13 @@ def create(
     limits: TopicLimits,
 ) -> None:
     """Create a topic; an existing one with the same settings is unchanged."""
+    is_old = exists(broker, broker.admin.describe_topic(name))
     made = broker.admin.create_topic(
         name, queue_count=queue_count, type_name=type_name or "", attributes=limits.attributes
     )
     out.show(_shown(broker.ask(made), out))
+    if is_old:
+        report_unchanged("topic", name)
 
 
 @topic.asks("List topics by name.", "pocketmq topic ls -o jsonl")

@@ -205,7 +205,11 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "GroupDisabled": lambda fields: (
         f"pocketmq group edit {fields.get('group', 'NAME')} --enabled true"
     ),
-    "GroupExists": lambda fields: f"pocketmq group info {fields.get('group', 'NAME')}",
+    "GroupExists": lambda fields: (
+        "pocketmq group info {0}; pocketmq group edit {0} changes it".format(
+            fields.get("group", "NAME")
+        )
+    ),
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
     "OffsetOutOfRange": lambda fields: "choose one of this range, earliest or latest",
     "MessageNotFound": lambda fields: "look it up by a key: pocketmq msg by-key TOPIC KEY",

@@ -29,10 +29,11 @@ from pocketmq.config.rocketmq_files import (
     repeated,
 )
 from pocketmq.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, SERVER, Config
-from pocketmq.config.texts import bool_from_text, host_doubt, nearest
+from pocketmq.config.texts import bool_from_text, host_doubt
 from pocketmq.config.toml_lines import lines_of_keys, told_twice
 from pocketmq.config.units import is_utf8
 from pocketmq.model.errors import IllegalConfig, SettingsFileUnusable
+from pocketmq.model.nearness import nearest
 
 FROM_SET: Final = "--set"
 FROM_PRESET: Final = "--preset"

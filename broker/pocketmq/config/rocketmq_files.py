@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from pocketmq.config import rocketmq
 from pocketmq.config.sections import KNOBS, PRESET
-from pocketmq.config.texts import nearest
 from pocketmq.model.errors import SettingsFileUnusable
+from pocketmq.model.nearness import nearest
 
 # -- rmq-proxy.json ----------------------------------------------------------------------------
 TAKEN: Final[Mapping[str, str]] = {

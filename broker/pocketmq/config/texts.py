@@ -4,8 +4,7 @@ units.py parses sizes and durations. Every parser returns the setting's value, o
 with the reason.
 """
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import Final
 
@@ -18,7 +17,6 @@ from pocketmq.model.store_shape import DelayLevels
 
 PORT_MAX: Final = 65_535
 HOUR_MAX: Final = 23
-NEARNESS: Final = 0.5
 TRUE_WORDS: Final = frozenset({"true", "yes", "on", "1"})
 FALSE_WORDS: Final = frozenset({"false", "no", "off", "0"})
 METRIC_PROFILES: Final = frozenset({"native", "native-legacy"})
@@ -36,6 +34,8 @@ def address_from_text(text: str) -> str:
     if not separator:
         host = "127.0.0.1"
     number = number_of(port, PORT_MAX)
+    if host and number < 0 and port.isdecimal():
+        raise ValueError(f"{text!r}: the port is not in the range 0 to {PORT_MAX}")
     if not host or number < 0:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:8081 or 0.0.0.0:8081")
     return f"{host}:{number}"
@@ -195,13 +195,6 @@ def percent_from_text(text: str) -> int:
     Errors   ValueError
     """
     return int_from_text(text.strip().removesuffix("%"))
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Returns the most similar known name, "" if none is similar."""
-    by_lower_case = {other.lower(): other for other in known}
-    near = get_close_matches(name.lower(), by_lower_case, n=1, cutoff=NEARNESS)
-    return by_lower_case[near[0]] if near else ""
 
 
 def path_from_text(text: str) -> str:

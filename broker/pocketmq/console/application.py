@@ -101,7 +101,8 @@ class _Served:
     async def show_login(self, request: Request) -> Response:
         """Shows the form for access key and secret."""
         page = self._page(request)
-        return self._keep(page, self._login(page))
+        is_checked = await _checks_users(page.client)
+        return self._keep(page, self._login(page, is_checked=is_checked))
 
     async def log_in(self, request: Request) -> Response:
         """Begins a session if the broker accepts a call with the user's signature."""
@@ -122,7 +123,8 @@ class _Served:
             return self._keep(page, self._login(page, status, error.message))
         if not is_known:
             await source.close()
-            return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, NOT_CHECKED))
+            answer = self._login(page, HTTPStatus.FORBIDDEN, NOT_CHECKED, is_checked=False)
+            return self._keep(page, answer)
         visitor = self._console.visitors.enter(access_key, source)
         target = page.text("next")
         is_own = target.startswith("/") and not target.startswith(("//", "/\\"))
@@ -138,12 +140,16 @@ class _Served:
         await self._close_ended()
         return page.redirect(LOGIN)
 
-    def _login(self, page: Visit, status: int = HTTPStatus.OK, failure: str = "") -> Response:
+    def _login(
+        self, page: Visit, status: int = HTTPStatus.OK, failure: str = "", *,
+        is_checked: bool = True,
+    ) -> Response:  # fmt: skip
         target = page.text("next", "/")
         is_private = page.request.scope[PRIVATE]
         return page.render(
-            "login.html", status, next=target, failure=failure, is_private=is_private
-        )
+            "login.html", status, next=target, failure=failure, is_private=is_private,
+            is_checked=is_checked,
+        )  # fmt: skip
 
     # --- the visitor ------------------------------------------------------------------------------
 
@@ -188,7 +194,7 @@ class _Served:
 
 READER: Final = "read-only"
 """Shown in place of the user of a directory."""
-NOT_CHECKED: Final = "the broker checks no users, so that no login can be verified"
+NOT_CHECKED: Final = "the broker checks no users, so it cannot verify a login"
 GIVE_ADDRESS: Final = "open the address that `pocketmq console` printed; it has a token\n"
 UNSURE_HOST: Final = (
     "this name could have been made to point here by another site: open the console by its IP "
@@ -223,6 +229,14 @@ async def _refusal(page: Visit) -> Response | None:
     if not is_own or not is_own_origin(page.request.headers):
         return page.render("refused.html", HTTPStatus.FORBIDDEN, why="not of this console")
     return None
+
+
+async def _checks_users(source: AsyncClient) -> bool:
+    """Returns whether a broker checks users; True if it is not known."""
+    try:
+        return (await source.admin.access.list_users())[1]
+    except ClientError:
+        return True
 
 
 async def _is_checked(source: AsyncClient) -> bool:

@@ -46,5 +46,7 @@ def legend_of(topics: Sequence[tuple[str, int]]) -> list[LegendRow]:
     legend = [LegendRow(f"t{at}", *pair) for at, pair in enumerate(topics[:COLOURS])]
     if len(topics) > COLOURS:
         rest = sum(size for _, size in topics[COLOURS:])
-        legend.append(LegendRow(OTHER, f"{len(topics) - COLOURS} further topics", rest))
+        count = len(topics) - COLOURS
+        name = "1 further topic" if count == 1 else f"{count} further topics"
+        legend.append(LegendRow(OTHER, name, rest))
     return legend

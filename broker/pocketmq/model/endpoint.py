@@ -31,6 +31,8 @@ def endpoint_from_text(text: str, default_port: int = DEFAULT_PORT) -> str:
     scheme = TLS if stripped.startswith(TLS) else ""
     host, port = _parts(stripped.removeprefix(TLS), default_port)
     number = number_of(port, PORT_MAX)
+    if host and number <= 0 and port.isdecimal():
+        raise ValueError(f"{text!r}: the port is not in the range 1 to {PORT_MAX}")
     if not (number > 0 and host.isprintable() and _HOST.fullmatch(host)):
         raise ValueError(f"{text!r} is not HOST:PORT, such as localhost:{DEFAULT_PORT}")
     return scheme + (f"[{host}]:{number}" if ":" in host else f"{host}:{number}")

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import BrokerError, Code, Unavailable
+from pocketmq.model.nearness import nearest
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.service import Handler, Method, Refuse, Service, Shortcut, WireStatus
 from pocketmq.testing.rocketmq import DISK_FULL
@@ -188,8 +189,10 @@ def _refusing(service: Service) -> Refuse:
 
 def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = ()) -> None:
     if given not in known:
-        names = ", ".join(sorted([*known, *others]))
-        raise ValueError(f"there is no {what} {given!r}; there are {names}")
+        names = sorted([*known, *others])
+        near = nearest(given, names)
+        hint = f"; did you mean {near}?" if near else ""
+        raise ValueError(f"there is no {what} {given!r}{hint}; there are {', '.join(names)}")
 
 
 async def _begin(fault: CallFault) -> None:

@@ -25,6 +25,7 @@ MARKER: Final = "rocketmq"
 SETTINGS: Final = "rocketmq_settings"
 RUNNING: Final = pytest.StashKey[list[RocketMQ]]()
 SPAWNER: Final = pytest.StashKey[Spawner]()
+NOTES: Final = "Notes of the fixture rocketmq"
 SECTION: Final = "Log of the broker at {endpoint}"
 
 
@@ -74,6 +75,8 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         for one in item.config.stash[RUNNING]:
+            if one.notes:
+                report.sections.append((NOTES, "\n".join(one.notes)))
             report.sections.append((SECTION.format(endpoint=one.endpoint), one.log))
     return report
 

@@ -83,6 +83,8 @@ class RocketMQ:
         self._settings = list(settings)
         self._store, self._log = directory / "store", directory / "broker.log"
         self._log_begin = 0
+        self.notes: list[str] = []
+        """What a failed test should report: topics that `messages` did not find."""
         self._ahead_ms = 0
         self._client: Client | None = None
         self._process = self._begin(ANY_PORT)
@@ -137,18 +139,28 @@ class RocketMQ:
 
         count    wait until there are this many messages; the topic may be created meanwhile
         timeout  seconds to wait; afterwards the existing messages are returned, [] if the
-                 topic does not exist
+                 topic does not exist, which a failed test then reports
         """
         from pocketmq.client import errors
 
-        def look() -> "list[StoredMessage]":
+        def look() -> "list[StoredMessage] | None":
             try:
                 return [*self._stored(topic)]
             except errors.TopicNotFound:
-                return []
+                return None
 
-        found = self._until(look, lambda messages: len(messages) >= count, timeout)
-        return sorted(found, key=lambda one: one.physical_offset)
+        found = self._until(look, lambda messages: len(messages or ()) >= count, timeout)
+        if found is None:
+            self._note_absence(topic)
+        return sorted(found or (), key=lambda one: one.physical_offset)
+
+    def _note_absence(self, topic: str) -> None:
+        """Notes that a topic does not exist, as its name may be mistyped."""
+        from pocketmq.model.nearness import NEAR, nearest
+
+        near = nearest(topic, self._topic_names(), NEAR)
+        hint = f"; did you mean {near!r}?" if near else ""
+        self.notes.append(f"messages({topic!r}): there is no topic {topic!r}{hint}")
 
     def _stored(self, topic: str) -> "Iterator[StoredMessage]":
         from pocketmq.client import PullQuery, PullStatus
@@ -221,12 +233,21 @@ class RocketMQ:
             looks = looks + 1 if left == 0 else 0
             if left != 0 and monotonic() >= end_s:
                 text = _remains(group, topic, left, timeout)
-                if left is None and not self._has_group(group):
+                if not self._has_group(group):
                     text = (
                         f"group {group} does not exist: within {timeout:g} s no consumer named it"
+                        f"{self._hint_of(group)}"
                     )
                 raise LagRemains(text + _blocked_loop())
             sleep(LOOK_AGAIN_S)
+
+    def _hint_of(self, group: str) -> str:
+        """Returns the name of a group that the caller may have meant."""
+        from pocketmq.model.nearness import NEAR, nearest
+
+        names = [one.name for one in self.client.admin.list_groups().items]
+        near = nearest(group, names, NEAR)
+        return f"; did you mean {near!r}?" if near else ""
 
     def _has_group(self, group: str) -> bool:
         from pocketmq.client import errors
@@ -333,7 +354,8 @@ class RocketMQ:
     # -- its log -----------------------------------------------------------------------------------
 
     def mark_log(self) -> None:
-        """Makes `log` begin at its present end."""
+        """Makes `log` begin at its present end, and forgets the notes."""
+        self.notes.clear()
         self._log_begin = self._log.stat().st_size
 
     @property

@@ -3,6 +3,9 @@
 import asyncio
 from pathlib import Path
 
+from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
+from pocketmq.log.checkpoint import FlushedMark
 from tests.cli.command_line import run
 from tests.cli.store.other_process import run_elsewhere
 from tests.golden_stores import GoldenStores
@@ -90,6 +93,25 @@ def test_without_a_file_of_the_log_the_loss_and_the_way_on_come_first(
     assert done.document["findings"][0]["kind"] == "missing_file"
     assert done.document["messages_lost"] > 0
     assert f"pocketmq store repair {store} --accept-loss" in done.err
+
+
+def test_lost_records_have_a_next_step(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("rebuild-base", tmp_path / "s")
+    (store / "pocketmq").mkdir()
+    mark = FlushedMark(Disk(), store / "pocketmq")
+    mark.open()
+    mark.write(
+        10**8, (store / "checkpoint").read_bytes()[: len(encode_checkpoint(CheckpointValues()))]
+    )
+    mark.close()
+    done = run("store", "verify", str(store))
+    document = done.document
+    assert "lost_records" in document["summary"]["counts"]
+    assert (
+        "Note: lost_records: no repair restores these records; `store repair` ends the log at "
+        f"{document['summary']['log_end']}, before them"
+    ) in done.err
+    assert "no repair restores" not in run("store", "verify", str(golden.store("v533"))).err
 
 
 def test_each_finding_has_a_row_where_that_is_asked_for(golden: GoldenStores) -> None:

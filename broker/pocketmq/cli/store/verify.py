@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pocketmq.tools.verify.verification import Verification
 
 ABSENT: Final = "absent"
+LOST_RECORDS: Final = "lost_records"
 LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
 QUEUES_SHOWN: Final = 20
 """Upper limit of lost ranges listed below a verdict."""
@@ -208,6 +209,11 @@ def _print(found: "Verification", out: Output) -> None:
         f"Checked {found.records} records, {found.units} units and {found.entries} index entries, "
         f"log {found.log_begin} to {found.log_end}"
     )
+    if LOST_RECORDS in found.counts:
+        talk(
+            f"Note: {LOST_RECORDS}: no repair restores these records; `store repair` ends the log "
+            f"at {found.log_end}, before them, and reports their messages"
+        )
     for note in found.notes:
         talk(f"Note: {note}")
     if found.is_cut:

@@ -45,11 +45,22 @@ async def messages(page: Visit) -> Response:
         raise
     except (ClientError, ValueError) as error:
         failure = str(getattr(error, "message", error))
+    is_asked = bool(topic and (wanted or how == "time"))
+    if not is_asked and not failure and (topic or wanted):
+        failure = _what_lacks(topic, how)
     return page.render(
         "messages.html", names=names[:TOPICS_MAX], topic=topic, by=how, q=page.text("q"),
-        found=found, more=more, failure=failure, is_asked=bool(topic and (wanted or how == "time")),
+        found=found, more=more, failure=failure, is_asked=is_asked,
         command=_command(page, topic, how, wanted),
     )  # fmt: skip
+
+
+def _what_lacks(topic: str, how: str) -> str:
+    """Returns what a search needs that the form left empty."""
+    if not topic:
+        return f"Name a topic: only a search by id needs none, and this one is by {how}."
+    other = "" if how == "time" else "; for the newest messages search by time"
+    return f"Write the {how} to search for in {topic}{other}."
 
 
 async def _by_id(page: Visit, topic: str, wanted: str, names: list[str]) -> StoredMessage:

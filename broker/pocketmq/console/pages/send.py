@@ -10,6 +10,7 @@ from pocketmq.console.browsing import at_offset
 from pocketmq.console.listing import all_topics, forget
 from pocketmq.console.times import moment_from_text, span_from_text
 from pocketmq.console.web import Route, Visit
+from pocketmq.model.nearness import NEAR, nearest
 
 TOPICS_MAX: Final = 500
 BODY_MAX: Final = 256 * 1024
@@ -52,7 +53,7 @@ def _again(content: bytes) -> tuple[str, str]:
 
 async def _show(
     page: Visit, values: dict[str, Any], failure: str = "", receipt: Receipt | None = None,
-    status: int = 200,
+    status: int = 200, *, is_new: bool = False,
 ) -> Response:  # fmt: skip
     try:
         names = [one.name for one in await all_topics(page)][:TOPICS_MAX]
@@ -61,6 +62,7 @@ async def _show(
     return page.render(
         "send.html", status, names=names, values=values, types=TYPES, wishes=WISHES,
         failure=failure, receipt=receipt, command=_command(page, values) if receipt else "",
+        is_new=is_new, near=nearest(values["topic"].strip(), names, NEAR) if is_new else "",
     )  # fmt: skip
 
 
@@ -68,7 +70,9 @@ async def send(page: Visit) -> Response:
     """Sends the message of a form."""
     values = {name: page.text(name) for name in FIELDS}
     try:
-        receipt = await page.client.send(_message(page, values))
+        message = _message(page, values)
+        is_new = await _is_missing(page, message.topic)
+        receipt = await page.client.send(message)
     except errors.Unauthenticated:
         raise
     except (ClientError, ValueError) as error:
@@ -76,7 +80,18 @@ async def send(page: Visit) -> Response:
         step = str(getattr(error, "next_step", ""))
         return await _show(page, values, f"{text}; {step}" if step else text, status=400)
     forget(page)
-    return await _show(page, values, receipt=receipt)
+    return await _show(page, values, receipt=receipt, is_new=is_new)
+
+
+async def _is_missing(page: Visit, topic: str) -> bool:
+    """Returns whether a topic does not exist; False if the visitor may not ask."""
+    try:
+        await page.client.admin.describe_topic(topic)
+    except errors.TopicNotFound:
+        return True
+    except (errors.AccessDenied, errors.AdminsOnly):
+        return False
+    return False
 
 
 def _message(page: Visit, values: dict[str, str]) -> Message:

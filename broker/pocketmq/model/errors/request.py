@@ -80,8 +80,9 @@ class GroupInUse(RequestError, code=Code.PRECONDITION_FAILED):
 class GroupExists(RequestError, code=Code.PRECONDITION_FAILED):
     """Creation of a consumer group that exists with other settings."""
 
-    message = "consumer group {group} exists already with other settings"
+    message = "consumer group {group} exists already with other settings: {why}"
     group: str
+    why: str
 
 
 class IllegalBegin(RequestError):

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from pocketmq.rpc.replication.following import DIAL_S, Dial, answer_from
+from pocketmq.rpc.replication.following import DIAL_S, Dial, answer_from, reason_of
 from pocketmq.services.replication.handshake import (
     LATER_EPOCH,
     NOT_LEADER,
@@ -85,7 +85,7 @@ class Fencer:
                 async with asyncio.timeout(DIAL_S):
                     trouble = await self._ask()
             except (OSError, TimeoutError) as error:
-                trouble = str(error) or "no answer"
+                trouble = reason_of(error) or "no answer"
             if trouble != self._trouble:
                 leader = self._dial.leader
                 if trouble:

@@ -5,7 +5,9 @@ hello ──► answer ──► log ──► LogCopy ──► fdatasync ─�
 """
 
 import asyncio
+import errno
 import logging
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -50,6 +52,15 @@ PAUSE_MAX_S: Final = 5.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 logger = logging.getLogger(__name__)
+
+_NUMBER = re.compile(r"\[Errno (-?\d+)\] ?")
+_WORDS: Final = {
+    errno.ECONNREFUSED: "connection refused",
+    errno.ECONNRESET: "the connection was reset",
+    errno.EHOSTUNREACH: "no route to the host",
+    errno.ENETUNREACH: "the network is unreachable",
+    errno.ETIMEDOUT: "the connection timed out",
+}
 
 
 class Dial(NamedTuple):
@@ -188,7 +199,7 @@ class FollowerLink:
             except* TimeoutError:
                 trouble = "the leader was silent"
             except* (OSError, LeaderBroken, RecordRefused, FollowerRefused, BrokerError) as group:
-                trouble = str(group.exceptions[0])
+                trouble = reason_of(group.exceptions[0])
             if trouble != self.trouble or was_connected:
                 logger.warning(
                     "follower.disconnected",
@@ -362,6 +373,15 @@ class FollowerLink:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(HEARTBEAT_MS / 1_000):
                         await self._noted.wait()
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns why a connection failed, in words for operators: "connection refused"."""
+    text = str(error)
+    found = _NUMBER.search(text)
+    if found is None:
+        return text
+    return _WORDS.get(int(found[1]), text.replace(found[0], "", 1))
 
 
 def _tell(task: "asyncio.Task[None]") -> None:

@@ -74,8 +74,9 @@ class GroupTable(NamedTable[GroupConfig]):
         if existing is None:
             self._check_count()
             return await self._put(group, row)
-        if existing.settings != _group_from_row(group, row).settings:
-            raise GroupExists(group=group)
+        wanted = _group_from_row(group, row).settings
+        if existing.settings != wanted:
+            raise GroupExists(group=group, why=_difference(existing.settings, wanted))
         await self._table.saved()
         return existing
 
@@ -104,6 +105,16 @@ def _group_from_row(name: str, row: dict[str, Any]) -> GroupConfig:
         **{ours: fit[its] for ours, its in _GROUP_MEMBERS.items()}, begin=begin_text(begin_ms)
     )
     return GroupConfig(name, settings, attributes, begin_ms)
+
+
+def _difference(existing: GroupSettings, wanted: GroupSettings) -> str:
+    """Returns the settings in which a group differs: "max_attempts is 17, not 3"."""
+    pairs = zip(existing._fields, existing, wanted, strict=True)
+    rows = {name: f"{name} is {old}, not {new}" for name, old, new in pairs if old != new}
+    if "begin" in rows:
+        rows.pop("begins_at_min", None)  # `begin` determines it.
+    assert rows, "the groups are alike"
+    return ", ".join(rows.values())
 
 
 def _begin_ms(attributes: dict[str, str], *, begins_at_min: bool) -> int:

@@ -60,8 +60,10 @@ async def test_attempts_count_the_first_delivery_too(broker: StoreBroker) -> Non
 
 async def test_the_same_group_again_is_no_error(broker: StoreBroker) -> None:
     assert await create(broker) == await create(broker, max_attempts=17)
-    with pytest.raises(GroupExists):
+    with pytest.raises(GroupExists, match="other settings: max_attempts is 17, not 16"):
         await create(broker, max_attempts=16)
+    with pytest.raises(GroupExists, match="settings: fifo is False, not True, begin is min, not"):
+        await create(broker, fifo=True, begin="max")
 
 
 async def test_what_is_set_is_changed_and_the_rest_stays(broker: StoreBroker) -> None:

@@ -1,0 +1,33 @@
+"""`pocketmq replica`: plans show what `--yes` would do."""
+
+from typing import Any
+
+import pytest
+
+from pocketmq.rpc.pb import replication_pb2 as pb
+from tests.cli.command_line import run
+from tests.cli.local_broker import LocalBroker
+
+
+@pytest.mark.parametrize(
+    ("options", "is_connected", "step"),
+    [
+        ((), True, "add --force --yes to do it"),
+        (("--force",), True, "add --yes to do it"),
+        ((), False, "add --yes to do it"),
+    ],
+)
+def test_a_planned_promotion_reports_a_leader_that_is_alive(
+    broker: LocalBroker, options: tuple[str, ...], is_connected: bool, step: str
+) -> None:
+    def status(request: Any) -> pb.ReplicationStatusResponse:
+        return pb.ReplicationStatusResponse(
+            role="follower", leader="10.0.0.2:8081", connected=is_connected
+        )
+
+    broker.answers["Replication/ReplicationStatus"] = status
+    done = run("replica", "promote", *options)
+    assert done.code == 4
+    assert f"Next:  nothing was changed yet; {step}" in done.err
+    warned = "not while its leader 10.0.0.2:8081 is alive: demote that one first" in done.err
+    assert warned == (is_connected and not options)
