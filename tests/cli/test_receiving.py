@@ -32,6 +32,18 @@ def test_what_was_printed_is_done(ready: LocalBroker) -> None:
     assert done.err == "no message of orders for billing now; --wait 30s waits for some\n"
 
 
+def test_without_a_message_the_leased_and_the_dead_ones_are_reported(ready: LocalBroker) -> None:
+    run("group", "edit", "billing", "--max-attempts", "1")
+    assert bodies(pop("--no-ack", "--invisible", "10s")) == ["0", "1", "2"]
+    none = pop("--wait", "0s").err
+    assert "3 messages leased, or waiting for a redelivery: pocketmq group lag billing" in none
+    assert "redelivery" not in pop("--tag", "x").err
+    ready.do(ready.inner.pass_time(20_000))
+    dead = pop().err
+    assert "3 dead letters: pocketmq dlq peek billing" in dead
+    assert "redelivery" not in dead
+
+
 @pytest.mark.parametrize(
     ("begin", "expected"), [("min", ["0", "1", "2"]), ("earliest", ["0", "1", "2"]), ("max", [])]
 )

@@ -75,6 +75,16 @@ async def test_a_send_reports_that_it_created_the_topic(
     assert "Topic ordesr did not exist and was created now. Did you mean orders ?" in mistyped.text
 
 
+async def test_a_refused_send_names_the_type_to_choose(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.admin.create_topic("accounts", type_name="TRANSACTION")
+    refused = await visitor.post("/send", topic="accounts", body="x", type="normal")
+    assert refused.status == 400
+    assert "choose type transaction above" in refused.text
+    assert "send_in_transaction" not in refused.text
+
+
 async def test_an_incomplete_search_asks_for_what_it_lacks(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

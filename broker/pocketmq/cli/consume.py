@@ -1,5 +1,6 @@
 """`pocketmq consume`: prints messages of a topic, by queue offset or received for a group."""
 
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 from typing import Final, NamedTuple
@@ -10,11 +11,12 @@ from pocketmq.cli.broker_names import groups, topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.documents import MESSAGE_COLUMNS, ShownMessages, leased_document
 from pocketmq.cli.options import DURATION, POSITION, Position, filtered, takes
-from pocketmq.cli.output import Exit, Failure, Output, columns, talk
+from pocketmq.cli.output import Exit, Failure, Output, columns, counted, duration, talk
 from pocketmq.cli.pulling import Damaged, QueueReader
 from pocketmq.cli.vocabulary import limit_option
-from pocketmq.client import Leased, PullQuery, ReceiveQuery, SettleStatus
+from pocketmq.client import ClientError, Leased, PullQuery, ReceiveQuery, SettleStatus
 from pocketmq.model.administration import QueueState
+from pocketmq.model.topic import RETRY_PREFIX
 
 # -- receives ----------------------------------------------------------------------------------
 COLUMNS: Final = [*columns("attempt"), *MESSAGE_COLUMNS]
@@ -54,9 +56,30 @@ def show_received(
             elif left_ms <= WAIT_MS:
                 break
     if not shown.count:
-        talk(f"no message of {query.topic} for {query.group} now; --wait 30s waits for some")
+        _report_none(broker, query, wait_ms)
     if late:
         talk(f"{late} leases expired before acknowledgement: their messages are redelivered")
+
+
+def _report_none(broker: BrokerConnection, query: ReceiveQuery, wait_ms: int) -> None:
+    """Reports that a group received nothing, and where its messages may be."""
+    waited = f"within {duration(wait_ms)}" if wait_ms else "now; --wait 30s waits for some"
+    talk(f"no message of {query.topic} for {query.group} {waited}")
+    admin = broker.admin
+    with suppress(ClientError):  # The caller may receive, but not ask for these.
+        own = [
+            query.topic,
+            RETRY_PREFIX + query.group,
+            f"{RETRY_PREFIX}{query.group}_{query.topic}",
+        ]
+        lags = broker.ask(admin.group_lag(query.group))
+        count = sum(lag.lag_messages for lag in lags if lag.topic in own)
+        if count and query.expression == "*":
+            held = counted(count, "message")
+            talk(f"{held} leased, or waiting for a redelivery: pocketmq group lag {query.group}")
+        dead = broker.ask(admin.list_dead_letters(query.group)).items
+        if waiting := sum(row.waiting_count for row in dead):
+            talk(f"{counted(waiting, 'dead letter')}: pocketmq dlq peek {query.group}")
 
 
 def _acknowledge(broker: BrokerConnection, query: ReceiveQuery, received: list[Leased]) -> int:

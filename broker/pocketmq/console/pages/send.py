@@ -78,6 +78,8 @@ async def send(page: Visit) -> Response:
     except (ClientError, ValueError) as error:
         text = str(getattr(error, "message", error))
         step = str(getattr(error, "next_step", ""))
+        if isinstance(error, errors.KindConflict):
+            step = f"choose type {error.fields['type'].lower()} above"
         return await _show(page, values, f"{text}; {step}" if step else text, status=400)
     forget(page)
     return await _show(page, values, receipt=receipt, is_new=is_new)
