@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_lag_ends_with_acknowledgements(rocketmq_module: RocketMQ, client: Clien
     assert rocketmq_module.lag("workers", "left") == 1, "of a group that nobody made yet too"
     rocketmq_module.create_group("workers", begins_at_min=True, max_attempts=3)
     (leased,) = client.receive(ReceiveQuery("workers", "left", wait_ms=5_000))
-    with pytest.raises(LagRemains, match="group workers had 1 messages to consume in topic left"):
+    with pytest.raises(LagRemains, match="group workers had 1 message to consume in topic left"):
         rocketmq_module.wait_for_lag_0("workers", "left", timeout=0)
     client.ack("workers", "left", [leased.receipt_handle])
     rocketmq_module.wait_for_lag_0("workers", "left")
@@ -100,6 +101,23 @@ def test_sends_are_refused(rocketmq_module: RocketMQ, client: Client) -> None:
         rocketmq_module.inject_fault("refuze")
     with pytest.raises(ValueError, match=r"'SendMesage'; did you mean SendMessage\?; there are"):
         rocketmq_module.inject_fault("refuse", "SendMesage")
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"seconds": "1s"}, TypeError, "seconds is a number, such as 30, not '1s'"),
+        ({"times": "2"}, TypeError, "times is a number"),
+        ({"times": 0}, ValueError, "at least 1 call is hit"),
+    ],
+)
+def test_a_fault_that_would_hit_nothing_is_refused(
+    rocketmq_module: RocketMQ, given: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        rocketmq_module.inject_fault("delay", **given)
+    with pytest.raises(TypeError, match="seconds is a number, such as 30, not '20'"):
+        rocketmq_module.advance_clock("20")  # type: ignore[arg-type]
 
 
 def test_an_answer_is_lost_of_what_was_done(rocketmq_module: RocketMQ, client: Client) -> None:
@@ -180,7 +198,7 @@ def test_settings_are_the_tests(rocketmq: RocketMQ) -> None:
 def test_a_broker_that_cannot_start_says_why(
     rocketmq_spawner: Spawner, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with pytest.raises(BrokerNotStarted, match=r"did you mean broker\.name"):
+    with pytest.raises(BrokerNotStarted, match=r"[(]of the test[)]: .*did you mean broker\.name"):
         RocketMQ(rocketmq_spawner, tmp_path_factory.mktemp("wrong"), ["broker.nmae=x"])
 
 

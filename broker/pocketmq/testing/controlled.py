@@ -174,5 +174,6 @@ def run_controlled(
 
         return run_broker(LiveConfig(config), announce, stage=controlled.stage)
     except (BrokerError, OSError) as error:
-        controlled.say(failed=str(error))
+        # The settings are given as if by --set, but come from a marker or from pytest's file.
+        controlled.say(failed=str(error).replace(" (--set)", " (of the test)", 1))
         return 1

@@ -275,8 +275,9 @@ class RocketMQ:
         Delays, leases, retries, transactions and retention become due. The broker compares clients'
         times with `now()`: a delivery time by the system's clock may be in the past. Restarts keep
         the lead.
-        Errors   ValueError: negative time
+        Errors   ValueError: negative time; TypeError: no number
         """
+        _check_number("seconds", seconds)
         if seconds < 0:
             raise ValueError(f"the clock cannot go back, by {seconds} s")
         self._process.ask("advance", ms=round(seconds * 1000))
@@ -308,8 +309,13 @@ class RocketMQ:
         code     name of an error code of the protocol
         seconds  delay, for delay
         times    number of calls to hit; None: all until `clear`
-        Errors   ValueError
+        Errors   ValueError; TypeError: seconds or times is no number
         """
+        _check_number("seconds", seconds)
+        if times is not None:
+            _check_number("times", times)
+            if times < 1:
+                raise ValueError(f"times is {times}: at least 1 call is hit; None: all calls")
         process = self._process
         ask = process.ask
         if kind == DISK_FULL:
@@ -375,11 +381,17 @@ def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
         return
 
 
+def _check_number(name: str, given: object) -> None:
+    if not isinstance(given, int | float):
+        raise TypeError(f"{name} is a number, such as 30, not {given!r}")
+
+
 def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
     where = f" in topic {topic}" if topic else ""
     if left is None:
         return f"group {group} did not begin to consume within {timeout:g} s"
-    return f"group {group} had {left} messages to consume{where} after {timeout:g} s"
+    noun = "message" if left == 1 else "messages"
+    return f"group {group} had {left} {noun} to consume{where} after {timeout:g} s"
 
 
 def _blocked_loop() -> str:
