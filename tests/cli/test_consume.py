@@ -64,6 +64,14 @@ def test_without_a_queue_all_are_read_in_turn(broker: LocalBroker) -> None:
     assert [(row["queue_id"], row["queue_offset"]) for row in done.rows] == [(0, 0), (0, 1), (1, 0)]
 
 
+def test_a_read_without_a_message_is_reported(broker: LocalBroker) -> None:
+    broker.fill(1)
+    none = run("consume", "orders", "--pull", "--filter", "x > 1")
+    assert (none.code, none.err) == (0, "no message of orders matches x > 1\n")
+    late = run("consume", "orders", "--pull", "--from", "latest")
+    assert late.err == "no message of orders to print from there on\n"
+
+
 def test_a_tag_filter_and_a_wait_are_passed_on(broker: LocalBroker) -> None:
     consume("--queue", "1", "--tag-filter", "a||b", "--wait", "5s")
     there, more = broker.requests("PullMessage")

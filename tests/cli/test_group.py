@@ -291,3 +291,11 @@ def test_what_waits_is_passed_over_with_yes(behind: LocalBroker) -> None:
     assert run("group", "skip", "billing", "--yes").code == 0
     assert behind.stands("billing", "%RETRY%billing")[0] == 1
     assert behind.stands("billing", "%DLQ%billing") == {0: 0}
+
+
+def test_a_done_reset_reports_how_many_queues_changed(broker: LocalBroker) -> None:
+    broker.fill(3)
+    run("group", "create", "billing")
+    broker.stand("billing", "orders", q0=3, q1=0)
+    done = run("group", "reset", "billing", "--topic", "orders", "--to", "earliest", "--yes")
+    assert (done.code, done.err) == (0, "Changed: offsets of billing in 1 queue\n")

@@ -182,6 +182,8 @@ def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> Non
         ("updateTopic -n b", "pocketmq topic create"),
         ("config import", "pocketmq config --help"),
         ("store verifi", "pocketmq store verify"),
+        ("backup ./store", "pocketmq store backup"),
+        ("dump", "pocketmq store dump"),
         ("qqq", "pocketmq --help"),
     ],
 )

@@ -227,6 +227,9 @@ def consume(
             broker.show(broker.client.following(pull, wait_ms=wait_ms).pages(ends), shown.add)
     if damaged.count:
         raise damaged.failure(broker.directory)
+    if not shown.count:
+        match = "" if expression == "*" else f" matches {expression}"
+        talk(f"no message of {topic}{match or ' to print'}{' from there on' if way.begin else ''}")
 
 
 def _first_offset(broker: BrokerConnection, topic: str, queue: QueueState, begin: Position) -> int:

@@ -340,11 +340,13 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
     """Prints old and new offsets; raises Failure if the change is only planned."""
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
-    if not is_done:
-        if moved and all(row.old_offset == row.new_offset for row in moved):
+    count = sum(row.old_offset != row.new_offset for row in moved)
+    if is_done:
+        talk(f"Changed: offsets of {group} in {counted(count, 'queue')}")
+    else:
+        if moved and not count:
             talk(f"{group} has these offsets already: nothing to change")
             return
-        count = sum(row.old_offset != row.new_offset for row in moved)
         steps = [row.new_offset - row.old_offset for row in moved if row.old_offset is not None]
         amounts = (
             (sum(step for step in steps if step > 0), "skipped"),

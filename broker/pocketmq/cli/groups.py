@@ -50,6 +50,11 @@ WORDS: Final[Mapping[str, str]] = {
     "users": "user ls",
     "grants": "acl ls",
     "verify": "store verify",
+    "repair": "store repair",
+    "backup": "store backup",
+    "restore": "store restore",
+    "dump": "store dump",
+    "rebuild": "store rebuild",
     "dead-letters": "dlq ls",
     "trace": "msg trace",
     # mqadmin

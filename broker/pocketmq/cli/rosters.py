@@ -80,6 +80,11 @@ class BrokerRoster:
         """Returns all users."""
         return [user_document(*user) for user in self._ask(self._broker.list_users())[0]]
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether the broker checks users."""
+        return self._ask(self._broker.list_users())[1]
+
     def grant(
         self, user: str, actions: str, resource: str, *, is_denied: bool, sources: tuple[str, ...]
     ) -> Document:

@@ -10,7 +10,7 @@ from pocketmq.cli.broker_names import user_argument
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import FILE, examples, yes_option
 from pocketmq.cli.output import Output, columns, only_planned, talk
-from pocketmq.cli.rosters import roster_of, store_option
+from pocketmq.cli.rosters import BrokerRoster, StoreRoster, roster_of, store_option
 from pocketmq.cli.target import (
     access_key_option,
     context_option,
@@ -23,6 +23,10 @@ from pocketmq.cli.vocabulary import HeadedCommand
 from pocketmq.format.signature import page_token_of
 
 SECRET_BYTES: Final = 16
+UNCHECKED: Final = (
+    "Note: this broker checks no users yet: it is only reached from this machine, or access.check "
+    "is off; --set access.check=users of pocketmq serve changes that"
+)
 """Bytes of a generated secret: 32 hex digits, which shells and option parsers do not interpret."""
 COLUMNS: Final = columns("access_key", "admin", "enabled")
 
@@ -62,17 +66,27 @@ def add(
 ) -> None:  # fmt: skip
     """Create a user. Without --secret-file a secret is generated, and shown only once."""
     secret = secret_of(secret_file) or secrets.token_hex(SECRET_BYTES)
-    made = roster_of(broker, store).add(key, secret, is_admin=admin)
+    roster = roster_of(broker, store)
+    made = roster.add(key, secret, is_admin=admin)
     out.show(made if secret_file else {**made, "secret": secret})
     if not admin:
         talk(f"The user has no permissions yet: pocketmq acl grant {key} pub,sub topic:NAME")
+    _report_unchecked(roster)
+
+
+def _report_unchecked(roster: BrokerRoster | StoreRoster) -> None:
+    """Reports that a running broker does not check users; a start decides that for a store."""
+    if isinstance(roster, BrokerRoster) and not roster.is_checked:
+        talk(UNCHECKED)
 
 
 @user.asks("List users by access key.", "pocketmq user ls -o jsonl")
 @store_option
 def ls(broker: BrokerConnection, out: Output, store: Path | None) -> None:
     """List users by access key, without their secrets."""
-    out.table(roster_of(broker, store).users(), COLUMNS, none="no users")
+    roster = roster_of(broker, store)
+    out.table(roster.users(), COLUMNS, none="no users")
+    _report_unchecked(roster)
 
 
 @user.asks(

@@ -1,14 +1,16 @@
-"""The command line's words, each with one meaning in every command, and their older spellings.
+"""The command line's words, and their older spellings.
 
---topic --group --queue      a topic, a consumer group, the number of a queue
+--topic --group              a topic, a consumer group
+--queue                      number of a queue; in `store dump`, TOPIC:QUEUE
 --message-group              group of messages that keep their order
 --producer-group             group of producers that decide transactions
---from                       position to begin at: earliest, latest, a queue offset or a time
+--from                       position to begin at: earliest, latest, a queue offset or a time; in
+                             `store export` and `store grep`, a physical offset
 --since --until              bounds of the time a message was stored
 --limit                      maximum number of messages or rows
 --wait                       maximum time to wait for messages or an answer
 --watch                      interval of a repeated command
---yes                        makes the change that is only shown without it
+--yes                        makes the change that is only shown without it, or replaces a file
 
 An older spelling keeps its meaning, and no help shows it.
 """
