@@ -330,3 +330,9 @@ def test_lines_without_a_body_are_noted(broker: LocalBroker) -> None:
     done = run("produce", "orders", given="\n\n")
     assert (done.code, done.document) == (0, [])
     assert done.err == "Note: nothing was sent: no line had a body\n"
+
+
+def test_a_delivery_time_in_the_past_is_reported(broker: LocalBroker) -> None:
+    past = run("produce", "orders", "x", "--at", "2026-01-01")
+    assert "Note: the time of --at is past, so the message is in orders at once" in past.err
+    assert "pocketmq delay ls orders" in run("produce", "orders", "x", "--delay", "15m").err

@@ -184,6 +184,7 @@ def test_a_reader_that_has_gone_is_no_error_to_tell(golden: GoldenStores) -> Non
         ("store verifi", "pocketmq store verify"),
         ("backup ./store", "pocketmq store backup"),
         ("dump", "pocketmq store dump"),
+        ("config set store.flush", "pocketmq config init"),
         ("qqq", "pocketmq --help"),
     ],
 )
@@ -244,6 +245,9 @@ def test_a_list_of_commands_has_their_order_and_loads_none() -> None:
         ("produce orders --topic x", "the topic is an argument, as in pocketmq produce TOPIC"),
         ("produce orders -f lines.txt", "No such option '-f': use --file"),
         ("consume orders --follow", "pocketmq tail TOPIC prints new messages"),
+        ("serve --port 9000", "No such option '--port': use --listen 127.0.0.1:PORT"),
+        ("store dump s --limit 2", "pocketmq store grep DIR --limit N prints some messages"),
+        ("config show store.flush", "store.flush is a setting, not a file: pocketmq config show"),
         ("consume orders --pull -n 1", "use --limit"),
         ("consume orders --from-beginning", "use --from earliest"),
         ("produce orders one two three", "takes TOPIC [BODY]; a value with spaces"),

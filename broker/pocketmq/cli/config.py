@@ -1,7 +1,7 @@
 """`pocketmq config`: writing, checking, showing and comparing settings, without a broker."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,8 +144,17 @@ def show(
     """Print every setting.
 
     Values are those that `serve` would use with FILE and this environment."""
+    if operand is not None and not operand.exists() and str(operand) in _keys():
+        step = f"pocketmq config show -o table | grep {operand}"
+        raise click.UsageError(f"{operand} is a setting, not a file: {step}")
     sources["file"] = _settings_file(operand, sources["file"])
     print_settings(out, assignments, origin=origin, **sources)
+
+
+def _keys() -> Collection[str]:
+    from pocketmq.config.sections import KNOBS
+
+    return KNOBS
 
 
 def _settings_file(operand: Path | None, option: Path | None) -> Path | None:

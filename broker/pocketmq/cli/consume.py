@@ -195,8 +195,9 @@ def consume(
     damaged message is reported and skipped; the exit code is then 10.
 
     --pop receives messages as the group's consumers do, including retries. Printed messages are
-    acknowledged. With --no-ack they are redelivered when their leases expire. A group without an
-    offset begins at --from. `pocketmq group create` makes a group.
+    acknowledged. With --no-ack they are redelivered when their leases expire. Messages that --tag
+    or --filter excludes count as consumed by the group. A group without an offset begins at --from.
+    `pocketmq group create` makes a group.
     """  # fmt: skip
     way.check()
     if way.receives:

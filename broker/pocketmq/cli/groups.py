@@ -46,6 +46,7 @@ WORDS: Final[Mapping[str, str]] = {
     "start": "serve",
     "run": "serve",
     "settings": "config",
+    "set": "init",
     "lag": "group lag",
     "users": "user ls",
     "grants": "acl ls",

@@ -156,7 +156,7 @@ def produce(
         out.show(receipt_document(receipt))
         if is_new:
             report_creation(broker, topic)
-        _talk_held_back(fields, topic)
+        _talk_held_back(fields, topic, receipt.store_timestamp_ms)
         return
     with ExitStack() as up:
         if path is None:
@@ -206,10 +206,15 @@ def _send_groups(
         talk("Note: nothing was sent: no line had a body")
 
 
-def _talk_held_back(fields: Mapping[str, Any], topic: str) -> None:
-    """Prints where a message is that is not in its topic yet."""
+def _talk_held_back(fields: Mapping[str, Any], topic: str, stored_ms: int = 0) -> None:
+    """Prints where a message is that is not in its topic yet.
+
+    stored_ms   time at which it was stored, if it is one message
+    """
     if fields["transactional"]:
         talk(f"Note: it is in {topic} once it is committed: pocketmq txn ls, txn commit")
+    elif fields["deliver_at_ms"] and fields["deliver_at_ms"] <= stored_ms:
+        talk(f"Note: the time of --at is past, so the message is in {topic} at once")
     elif any(fields[name] for name in ("delay_ms", "deliver_at_ms", "delay_level")):
         talk(f"Note: it is in {topic} once it is due; until then: pocketmq delay ls {topic}")
 

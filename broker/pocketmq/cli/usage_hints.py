@@ -28,8 +28,10 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ("consume", "--follow"): "pocketmq tail TOPIC prints new messages as they are stored",
     ("consume", "-f"): "pocketmq tail TOPIC prints new messages as they are stored",
+    ("serve", "--port"): "use --listen 127.0.0.1:PORT",
+    ("dump", "--limit"): "pocketmq store grep DIR --limit N prints some messages",
 }
-"""(command, option that it does not have) -> the command that does this."""
+"""(command, option that it does not have) -> the command or option that does this."""
 EXTRA: Final = "Got unexpected extra argument"
 
 
@@ -37,7 +39,9 @@ def with_hint(error: click.UsageError) -> click.UsageError:
     """Returns the error of a wrong command line with advice, or unchanged if there is none."""
     ctx, hint = error.ctx, ""
     if ctx and isinstance(error, click.NoSuchOption):
-        hint = _of_option(ctx, error.option_name) if not error.possibilities else ""
+        hint = COMMANDS.get((ctx.command.name or "", error.option_name), "")
+        if not (hint or error.possibilities):
+            hint = _of_option(ctx, error.option_name)
     elif ctx and error.message.startswith(EXTRA):
         hint = _of_extra(ctx)
     return click.UsageError(f"{error.message.removesuffix('.')}: {hint}", ctx) if hint else error
@@ -47,8 +51,6 @@ def _of_option(ctx: click.Context, name: str) -> str:
     command = ctx.command
     if isinstance(command, click.Group):
         return f"a command's options follow its name, as in {ctx.command_path} COMMAND {name} …"
-    if (command.name or "", name) in COMMANDS:
-        return COMMANDS[command.name or "", name]
     if name == "--topic" and any(one.name == "topic" for one in _arguments(command)):
         return f"the topic is an argument, as in {ctx.command_path} TOPIC"
     has = {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
