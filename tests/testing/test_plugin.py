@@ -135,14 +135,28 @@ def test_a_failure_reports_a_mistyped_topic(run: Run) -> None:
         def test_never_used(rocketmq):
             assert rocketmq.messages("orders") == []
 
+        def test_held_back(rocketmq):
+            rocketmq.create_group("shippers")
+            rocketmq.client.send(Message("orders", b"x", delay_ms=60_000))
+            rocketmq.create_topic("pay", "transaction")
+            rocketmq.client.send(Message("pay", b"x", transactional=True, producer_group="p"))
+            found = [rocketmq.messages(one, count=1, timeout=0) for one in ("orders", "pay")]
+            assert rocketmq.lag("shipers") or any(found)
+
         def test_empty(rocketmq):
             rocketmq.create_topic("orders")
             assert rocketmq.messages("orders")
         """
     )
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=1, failed=3)
     text = result.stdout.str()
-    assert text.count("Notes of the fixture rocketmq") == 1
+    assert text.count("Notes of the fixture rocketmq") == 2
+    for note in (
+        "messages('orders'): not in the topic yet: 1 delayed; advance_clock makes them due",
+        "messages('pay'): not in the topic yet: 1 of undecided transactions",
+        "lag('shipers'): there is no group 'shipers'; did you mean 'shippers'?",
+    ):
+        assert text.count(note) == 1, note
     assert "messages('ordesr'): there is no topic 'ordesr'; did you mean 'orders'?" in text
 
 

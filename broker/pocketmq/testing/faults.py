@@ -191,8 +191,8 @@ def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = 
     if given not in known:
         names = sorted([*known, *others])
         near = nearest(given, names)
-        hint = f"; did you mean {near}?" if near else ""
-        raise ValueError(f"there is no {what} {given!r}{hint}; there are {', '.join(names)}")
+        hint = f"did you mean {near}? There" if near else "there"
+        raise ValueError(f"there is no {what} {given!r}; {hint} are {', '.join(names)}")
 
 
 async def _begin(fault: CallFault) -> None:

@@ -9,7 +9,7 @@ kill, restart, drop_connections     crashes and orderly stops
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
@@ -84,7 +84,7 @@ class RocketMQ:
         self._store, self._log = directory / "store", directory / "broker.log"
         self._log_begin = 0
         self.notes: list[str] = []
-        """What a failed test should report: topics that `messages` did not find."""
+        """Reported if the test fails: unknown topics and groups, messages that were held back."""
         self._ahead_ms = 0
         self._client: Client | None = None
         self._process = self._begin(ANY_PORT)
@@ -140,8 +140,11 @@ class RocketMQ:
         count    wait until there are this many messages; the topic may be created meanwhile
         timeout  seconds to wait; afterwards the existing messages are returned, [] if the
                  topic does not exist, which a failed test then reports
+        Errors   TypeError: count is no number
         """
         from pocketmq.client import errors
+
+        _check_number("count", count)
 
         def look() -> "list[StoredMessage] | None":
             try:
@@ -151,16 +154,32 @@ class RocketMQ:
 
         found = self._until(look, lambda messages: len(messages or ()) >= count, timeout)
         if found is None:
-            self._note_absence(topic)
+            self._note_absence("messages", "topic", topic, self._topic_names())
+        elif len(found) < count:
+            self._note_held_back(topic)
         return sorted(found or (), key=lambda one: one.physical_offset)
 
-    def _note_absence(self, topic: str) -> None:
-        """Notes that a topic does not exist, as its name may be mistyped."""
+    def _note_absence(self, method: str, kind: str, name: str, names: Iterable[str]) -> None:
+        """Notes that a topic or group does not exist, as its name may be mistyped."""
         from pocketmq.model.nearness import NEAR, nearest
 
-        near = nearest(topic, self._topic_names(), NEAR)
+        near = nearest(name, names, NEAR)
         hint = f"; did you mean {near!r}?" if near else ""
-        self.notes.append(f"messages({topic!r}): there is no topic {topic!r}{hint}")
+        self._note(f"{method}({name!r}): there is no {kind} {name!r}{hint}")
+
+    def _note_held_back(self, topic: str) -> None:
+        """Notes messages that are not in a topic yet."""
+        admin = self.client.admin
+        for count, state in (
+            (len(admin.list_delayed(topic).items), "delayed; advance_clock makes them due"),
+            (len(admin.list_transactions(topic=topic)), "of undecided transactions"),
+        ):
+            if count:
+                self._note(f"messages({topic!r}): not in the topic yet: {count} {state}")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     def _stored(self, topic: str) -> "Iterator[StoredMessage]":
         from pocketmq.client import PullQuery, PullStatus
@@ -182,7 +201,12 @@ class RocketMQ:
 
         topic    count only this topic and its retries; "": all topics of the group
         """
+        if not self._has_group(group):
+            self._note_absence("lag", "group", group, self._group_names())
         return self._left(group, topic) or 0
+
+    def _group_names(self) -> list[str]:
+        return [one.name for one in self.client.admin.list_groups().items]
 
     def _left(self, group: str, topic: str) -> int | None:
         """Returns the lag, None for a group that does not consume any topic yet."""
@@ -245,8 +269,7 @@ class RocketMQ:
         """Returns the name of a group that the caller may have meant."""
         from pocketmq.model.nearness import NEAR, nearest
 
-        names = [one.name for one in self.client.admin.list_groups().items]
-        near = nearest(group, names, NEAR)
+        near = nearest(group, self._group_names(), NEAR)
         return f"; did you mean {near!r}?" if near else ""
 
     def _has_group(self, group: str) -> bool:
