@@ -14,6 +14,7 @@ from tests.cli.local_broker import LocalBroker
         (IllegalConfig(field="store.flush (b.toml:2)", why="no"), "pocketmq config check b.toml"),
         (IllegalConfig(field="store.flush (--set)", why="no"), "pocketmq config init"),
         (SettingsFileUnusable(field="b.toml", why="no"), "pocketmq config check b.toml"),
+        (SettingsFileUnusable(field="b.toml", why="No such file or directory"), "a file that exi"),
         (TableUnreadable(path="/s/config/topics.json", why="no"), "pocketmq store repair /s,"),
     ],
 )

@@ -1,6 +1,7 @@
 """`serve` turns its flags into settings, `dev` runs on a store that goes; the rest is the app's."""
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_an_illegal_address_is_refused_by_the_name_of_its_option(
 ) -> None:
     done = run(*words)
     assert (done.code, told in done.err) == (2, True), done.err
+
+
+def test_a_console_at_a_port_in_use_names_the_way_on() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run("console", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert done.code == 1
+    assert "cannot be used: Address already in use\nNext:  name another port" in done.err
 
 
 def test_damage_is_accepted_on_request_only(served: Served) -> None:

@@ -1,6 +1,7 @@
 """`pocketmq console`: the web console of a broker, or of a store directory."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -94,7 +95,9 @@ def _listener(address: str, insecure: bool) -> "socket":
     try:
         return server.listen(host, port)
     except OSError as error:
-        raise Failure(f"{address} cannot be used: {error.strerror}", Exit.FAILED) from error
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        step = "name another port, such as --listen 127.0.0.1:0 for a free one"
+        raise Failure(f"{address} cannot be used: {why}", Exit.FAILED, step) from error
 
 
 def _browser(directory: Path) -> "StoreBrowser":

@@ -99,7 +99,9 @@ def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
     if isinstance(error, AddressUnavailable):
         step = _step_of_address(error)
     if isinstance(error, SettingsFileUnusable):
+        is_missing = os.strerror(errno.ENOENT) in error.why
         step = f"correct {error.field}, or name another file; pocketmq config check {error.field}"
+        step = "name a file that exists" if is_missing else step
     elif type(error) is IllegalConfig:
         step = _step_of_setting(error.field)
     return Failure(str(error), _exit_code(error), step)

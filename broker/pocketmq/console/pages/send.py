@@ -79,7 +79,7 @@ async def send(page: Visit) -> Response:
         text = str(getattr(error, "message", error))
         step = str(getattr(error, "next_step", ""))
         if isinstance(error, errors.KindConflict):
-            step = f"choose type {error.fields['type'].lower()} above"
+            step = f"choose type {error.type.lower()} above"
         return await _show(page, values, f"{text}; {step}" if step else text, status=400)
     forget(page)
     return await _show(page, values, receipt=receipt, is_new=is_new)
