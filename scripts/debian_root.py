@@ -21,7 +21,7 @@ from urllib.request import urlopen
 ROOT: Final = Path(__file__).resolve().parents[1]
 CACHE: Final = ROOT / ".cache"
 KEPT: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pocketmq"
-"""What all checkouts of this machine share, as a new one would wait minutes for it."""
+"""Folder of the tar, shared by all checkouts: making a new one takes minutes."""
 KEPT_S: Final = 30 * 86_400
 """Age at which a tar is made again: its packages have had updates by then."""
 

@@ -1,4 +1,4 @@
-"""Prepare the image's environment: `slim` removes what no broker reads, `warm` writes bytecode.
+"""Prepares the image's environment: `slim` removes files no broker reads, `warm` writes bytecode.
 
     python3 scripts/slim_image.py slim /opt/pocketmq    in the stage that builds
     python3 scripts/slim_image.py warm                  in the image, as root

@@ -210,7 +210,7 @@ def long_objects(project: Project) -> Iterator[Finding]:
 
 
 def large_importers(project: Project) -> Iterator[Finding]:
-    """A module imports at most 8 of the product's own."""
+    """A module imports at most 12 of the product's own."""
     for source, others in project.imports.items():
         if len(others) > IMPORTS_MAX:
             yield source.found(1, f"imports {len(others)} modules, more than {IMPORTS_MAX}")

@@ -57,7 +57,7 @@ def fork(function: Callable[[], int], silent: bool) -> int:
 def run_each(
     functions: Iterable[Callable[[], int]], workers: int, limit_s: float, silent: bool = True
 ) -> Iterator[tuple[int, Ended]]:
-    """Runs functions in children, so many at a time; yields (number of the function, how it ended).
+    """Runs functions in children, some at a time; yields (number of the function, its end).
 
     limit_s  after these seconds a child and its own children are killed
     """

@@ -12,17 +12,17 @@ Lines = dict[str, set[int]]
 
 
 class LineRecorder:
-    """Collects executed lines of some files; what other files do costs one look a call."""
+    """Collects executed lines of some files; calls in other files cost one lookup each."""
 
     def __init__(self, files: Collection[str]) -> None:
         self._files = frozenset(files)
         self._lines: Lines = {}
         self._known: dict[int, tuple[set[int] | None, CodeType]] = {}
-        """By identity: code of two files may be equal. What is kept here keeps its own."""
+        """By identity, as code of two files may be equal; the entry keeps the code object alive."""
 
     @contextmanager
     def recording(self) -> Iterator[Lines]:
-        """Record what is executed meanwhile, also by threads that are begun meanwhile."""
+        """Records the lines that the block executes, also in threads that it starts."""
         lines: Lines = {}
         self._lines = lines
         self._known = {}

@@ -105,7 +105,7 @@ class Module:
         )
 
     def made_of(self, names: frozenset[str]) -> frozenset[str]:
-        """Returns some names, and those that are set at import by what they stand for."""
+        """Returns some names, and those that are computed from them at import."""
         while True:
             more = {
                 name
@@ -248,7 +248,7 @@ class Module:
         return Mutant(self.path, line, operator, before, after, start)
 
     def _placed(self, mutant: Mutant, node: ast.AST, above: tuple[ast.AST, ...]) -> Mutant:
-        """Returns a mutant with what leads tests to it."""
+        """Returns a mutant with the lines and names by which tests are chosen."""
         way = (*above, node)
         functions = [each for each in way if isinstance(each, Function)]
         if functions and _is_in_body(functions[0], way):
@@ -280,7 +280,7 @@ def _named(node: ast.AST) -> frozenset[str]:
 
 
 def _is_member(node: ast.Assign, above: tuple[ast.AST, ...]) -> bool:
-    """Returns whether this gives a member of an enum its value: any other one would do."""
+    """Returns whether an assignment sets an enum member, whose value does not matter."""
     match above[-1:]:
         case (ast.ClassDef(bases=[*_, ast.Name(id=base)]),):
             return base.endswith("Enum") and isinstance(node.value, ast.Constant)
@@ -288,7 +288,7 @@ def _is_member(node: ast.Assign, above: tuple[ast.AST, ...]) -> bool:
 
 
 def _awaiting(test: ast.expr) -> Iterator[ast.Await]:
-    """Yields what a condition awaits for nothing but whether it is true."""
+    """Yields the awaits of a condition whose result is only tested for truth."""
     match test:
         case ast.Await():
             yield test

@@ -28,7 +28,7 @@ class Package:
     all_count: int = 0
 
     def read(self, count: int, seed: int, operators: Collection[str], pattern: str) -> None:
-        """Finds mutants, and choose so many, spread evenly; 0 takes all.
+        """Finds mutants, and chooses `count` of them, spread evenly; 0 chooses all.
 
         operators  the kinds of edits
         pattern    a regular expression that is found in the text they replace
@@ -67,7 +67,7 @@ class Package:
         return []
 
     def _lines_of(self, mutant: Mutant) -> list[dict[str, frozenset[int]]]:
-        """Returns lines by file; a later entry counts where no test executes the earlier ones."""
+        """Returns lines by file; a later entry counts if no test executes the earlier ones."""
         if mutant.lines:
             return [{self.file(mutant.path): frozenset(lines)} for lines in mutant.lines]
         own = self.modules[mutant.path]

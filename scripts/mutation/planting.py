@@ -1,4 +1,4 @@
-"""Puts a mutant into the running process: into functions that exist, or into what is imported.
+"""Puts a mutant into the running process: into existing functions, or into later imports.
 
 The tree on disk is never touched.
 """
@@ -17,7 +17,7 @@ Place = tuple[str, str, int]
 
 
 class LiveFunctions:
-    """The functions of some files that exist now, and a way to give them another text."""
+    """The existing functions of some files, whose code can be replaced."""
 
     def __init__(self, files: Sequence[str]) -> None:
         wanted = frozenset(files)
@@ -27,9 +27,9 @@ class LiveFunctions:
                 self._functions[_place(each.__code__)].append(each)
 
     def take(self, file: str, text: bytes) -> bool:
-        """Gives the functions of a file the code of another text of it.
+        """Replaces the code of a file's functions by that of a changed text.
 
-        False: nothing was found to change, or not everything could be changed
+        False: nothing to change was found, or a part could not be changed
         """
         new = compile(text, file, "exec")
         by_place: defaultdict[Place, list[CodeType]] = defaultdict(list)
@@ -64,14 +64,14 @@ def _place(code: CodeType) -> Place:
 
 
 class MutatedLoader(SourceFileLoader):
-    """Loads one module from another text than that of its file."""
+    """Loads one module from a changed text of its file."""
 
     def __init__(self, name: str, path: str, text: bytes) -> None:
         super().__init__(name, path)
         self._text = text
 
     def get_code(self, fullname: str) -> CodeType:
-        """Returns the code of that text; no cache of compiled code is read or written."""
+        """Returns the code of the changed text, without Python's cache of byte code."""
         return compile(self._text, self.path, "exec", dont_inherit=True)
 
 
@@ -96,7 +96,7 @@ class MutatedImport(MetaPathFinder):
         return spec
 
     def install(self) -> None:
-        """Asks this one before all others; the module must not have been imported yet."""
+        """Puts this importer before all others; the module must not be imported yet."""
         if self._name in sys.modules:
             raise RuntimeError(f"{self._name} is imported already")
         sys.meta_path.insert(0, self)

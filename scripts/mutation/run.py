@@ -1,4 +1,4 @@
-"""Mutation testing: which small edits of a package does no near test notice? See scripts/mutate."""
+"""Finds small edits of a package that no near test notices; see scripts/mutate."""
 
 import argparse
 import gc
@@ -32,7 +32,7 @@ FOREIGN: Final = (
 NOT_TAKEN: Final = 11
 """Exit code of a child that cannot put the mutant into functions that exist."""
 NOT_IMPORTED: Final = 12
-"""Exit code of a child in which nothing could be collected, so that the mutant is found."""
+"""Exit code of a child that could collect no test, which counts as finding the mutant."""
 MUTANT_LIMIT_S: Final = 600
 COLLECTED_LIMIT_S: Final = 86_400
 EVERY: Final = 50
@@ -41,7 +41,7 @@ EVERY: Final = 50
 
 @dataclass
 class Run:
-    """The mutants of one package on their way to verdicts.
+    """The run of one package's mutants.
 
     until  no mutant is begun after this moment of the monotonic clock
     """
@@ -54,7 +54,7 @@ class Run:
     tests: list[Test] = field(default_factory=list)
 
     def go(self) -> list[Verdict]:
-        """Runs everything; returns a verdict for each mutant that time was left for."""
+        """Runs all tests; returns a verdict for each mutant that the time allowed."""
         found = self.scratch / "found"
         ends = [*run_each([partial(self._collected, found)], 1, COLLECTED_LIMIT_S, silent=False)]
         if not found.exists():
@@ -77,7 +77,7 @@ class Run:
         ]
 
     def _inside(self, found: Path, session: Session) -> None:
-        """Measures the tests and try the mutants inside of functions, in forks of this process.
+        """Measures the tests, and tries the mutants inside functions, in forks of this process.
 
         What is left is tried where nothing of the product has been imported.
         """
@@ -151,7 +151,7 @@ class Run:
     def _swapped(
         self, session: Session, live: LiveFunctions, mutant: Mutant, tests: list[Test], report: Path
     ) -> int:
-        """Runs tests with a mutant in the functions that exist, in a child."""
+        """Runs tests in a child with a mutant in existing functions."""
         if not live.take(self.package.file(mutant.path), self.package.text_with(mutant)):
             return NOT_TAKEN
         session.own_folder(self.scratch)
@@ -159,7 +159,7 @@ class Run:
         return run_until_one_fails(session, [*costs], costs, report)
 
     def _imported(self, mutant: Mutant, tests: list[Test], report: Path) -> int:
-        """Runs tests with a mutant in what is imported from now on, in a child."""
+        """Runs tests in a child with a mutant in a module that is imported later."""
         path = mutant.path.removeprefix("broker/").removesuffix(".py").removesuffix("/__init__")
         module = path.replace("/", ".")
         file = self.package.file(mutant.path)

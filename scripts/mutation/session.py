@@ -100,7 +100,7 @@ class Session:
 
 
 def limits_for(costs: dict[str, float], name: str) -> Any:
-    """Limit the time of the test that follows; beyond it the process ends by a signal."""
+    """Limits the time of the next test; beyond it, a signal ends the process."""
     cost_s = costs.get(name, 0.0)
     signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -162,10 +162,10 @@ def _measure(session: Session, names: Sequence[str], files: Sequence[str], part:
 def serve(
     paths: Sequence[str], task: Callable[[Session], None], options: Sequence[str] = ()
 ) -> int:
-    """Collect tests with pytest and call a task with them; returns pytest's exit code."""
+    """Collects tests with pytest, and calls a task with them; returns pytest's exit code."""
     return int(pytest.main([*OPTIONS, *options, *paths], plugins=[Session(task)]))
 
 
 def remove(scratch: Path) -> None:
-    """Removes a folder of temporary files, whatever tests left in it."""
+    """Removes a folder of temporary files, also if tests left read-only ones in it."""
     shutil.rmtree(scratch, ignore_errors=True)

@@ -88,7 +88,7 @@ class Producer(Thread):
             sleep(PAUSE_S)
 
     def end(self) -> None:
-        """Ends it."""
+        """Ends the producer."""
         self._over.set()
         self.join(LIMIT_S)
         assert not self.is_alive(), f"{self.name} hangs"
@@ -203,7 +203,7 @@ def go_on(producers: list[Producer]) -> None:
 
 
 def wait_for(is_so: Callable[[], bool], what: str) -> None:
-    """Returns once it is so.
+    """Waits until a condition holds.
 
     Errors   AssertionError: it takes too long
     """

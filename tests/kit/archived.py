@@ -32,29 +32,29 @@ class FailingObjects(Objects):
         self._left = fails_at
 
     def put(self, name: str, pieces: Iterable[bytes]) -> None:
-        """Fails, or writes."""
+        """Writes an object, or fails as the test planned."""
         self._count()
         self._objects.put(name, pieces)
 
     def take(self, name: str, path: Path) -> None:
-        """Fails, or moves."""
+        """Moves an object, or fails as the test planned."""
         self._count()
         self._objects.take(name, path)
 
     def get(self, name: str) -> Iterator[bytes]:
-        """Reads."""
+        """Returns an object's bytes."""
         return self._objects.get(name)
 
     def opened(self, name: str) -> Any:
-        """Opens."""
+        """Opens an object for reading."""
         return self._objects.opened(name)
 
     def names(self, prefix: str) -> list[str]:
-        """Lists."""
+        """Returns the names of objects."""
         return self._objects.names(prefix)
 
     def delete(self, name: str) -> None:
-        """Fails, or removes."""
+        """Removes an object, or fails as the test planned."""
         self._count()
         self._objects.delete(name)
 
@@ -82,7 +82,7 @@ class Archive:
         assert self.now_ms > 0
 
     def begin(self, objects: Objects | None = None) -> None:
-        """Starts another shipper."""
+        """Starts another shipper for the same archive."""
         self._shipper = Shipper(
             QuickDisk(), self._store, objects or self.objects, self._sizes,
             now_ms=lambda: self.now_ms,

@@ -26,7 +26,7 @@ CLIENT = {"x-mq-language": "JAVA", "x-mq-client-version": "5.0.7"}
 
 
 class AuthorisedBroker:
-    """A broker behind its guard; methods by face and name, "Admin/ListTopics"."""
+    """A broker behind its guard; methods are named as in "Admin/ListTopics"."""
 
     def __init__(self, broker: StoreBroker, *grants: str) -> None:
         self.broker = broker
@@ -47,7 +47,7 @@ class AuthorisedBroker:
             self.methods |= {f"{face}/{method.name}": method for method in guarded.methods}
 
     def call(self, user: str = "app", *, time_left_ms: int = 0, client_id: str = "c@1") -> FakeCall:
-        """Returns a call of a user, whose deadline is past: polls are answered at once."""
+        """Returns a call of a user, whose deadline has passed, so that polls return at once."""
         given = {**CLIENT, **signed(user), "x-mq-client-id": client_id}
         return FakeCall(metadata=given, time_left_ms=time_left_ms)
 
@@ -73,7 +73,7 @@ class AuthorisedBroker:
         return method.response.FromString(raw)
 
     async def refusal(self, name: str, user: str = "app", /, **fields: Any) -> str:
-        """Returns the reason why a call is refused, "" where it is not."""
+        """Returns the reason why a call is refused; "" if it is allowed."""
         try:
             await self.ask(name, user, **fields)
         except BrokerError as error:
@@ -81,13 +81,13 @@ class AuthorisedBroker:
         return ""
 
     def grant(self, *grants: str) -> None:
-        """Gives the user app more."""
+        """Adds a grant of the user app."""
         for grant in grants:
             self.access.table.roster.grant(grant_of("app", *grant.split()))
         self.access.refresh()
 
     def revoke(self, grant: str) -> None:
-        """Takes something from the user app."""
+        """Removes a grant of the user app."""
         actions, resource = grant.split()
         roster = self.access.table.roster
         roster.revoke(
@@ -125,6 +125,6 @@ async def _one(request: Any) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def authorised_broker(*grants: str) -> AsyncIterator[AuthorisedBroker]:
-    """Opens a broker whose user app has these grants, as people write them."""
+    """Opens a broker whose user app has these grants, such as "pub topic:orders"."""
     async with store_broker() as broker:
         yield AuthorisedBroker(broker, *grants)

@@ -1,4 +1,4 @@
-"""axe-core, which finds faults of accessibility in a page; fetched by npm once, into .cache."""
+"""axe-core, which finds accessibility faults of a page; npm fetches it once, into .cache."""
 
 import asyncio
 import shutil
@@ -17,7 +17,7 @@ GRAVE: Final = ("serious", "critical")
 
 
 def axe_missing() -> str:
-    """Returns the reason why axe-core cannot be run; "": it can. Fetches it if necessary."""
+    """Returns why axe-core cannot run, "" if it can; fetches it if necessary."""
     if axe_file().exists():
         return ""
     if shutil.which("npm") is None:
@@ -47,7 +47,7 @@ def axe_file() -> Path:
 async def grave_faults(page: Page, *rules: str) -> list[str]:
     """Returns the serious and critical faults of a page: rule, and the elements at fault.
 
-    rules   those to check; none: all
+    rules   rules to check; without any, all are checked
     """
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(await asyncio.to_thread(axe_file().read_text, "utf-8"))

@@ -29,7 +29,7 @@ async def fill(store: TalkingStore, begin: int, end: int) -> None:
 
 
 async def stocked(directory: Path, begin: int, end: int) -> Path:
-    """Opens a store, fill it and closes it."""
+    """Opens a store, fills it and closes it."""
     async with store_at(directory) as store:
         await fill(store, begin, end)
     return directory
@@ -39,7 +39,7 @@ def backed_up(
     store: Path, copy: Path, *, sizes: KnownShape = SIZES, disk: Disk | None = None,
     with_views: bool = False,
 ) -> Backup:  # fmt: skip
-    """Copies a store, or bring its copy up to date."""
+    """Copies a store, or brings an existing copy up to date."""
     return backup(disk or QuickDisk(), store, copy, sizes, now_ms=NOW_MS, with_views=with_views)
 
 

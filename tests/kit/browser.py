@@ -44,7 +44,7 @@ class BrowserShown(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where a redirect leads."""
+        """The target of a redirect."""
         return self.headers.get("location", "")
 
 
@@ -77,7 +77,7 @@ class BrowserVisit:
     async def post_raw(
         self, path: str, body: str, headers: dict[str, str] | None = None
     ) -> BrowserShown:
-        """Returns the answer to a body as it is."""
+        """Returns the answer to a POST with an arbitrary body."""
         return await self._ask("POST", path, body.encode(), headers or {})
 
     async def _ask(

@@ -9,7 +9,7 @@ from pocketmq.rpc.call import May, anything
 
 
 class FakeCall:
-    """A call whose properties are those that the test gives."""
+    """A call with the properties that a test chooses."""
 
     def __init__(
         self,
@@ -27,34 +27,34 @@ class FakeCall:
         self._metadata = metadata or {}
         self._room, self._kept = room, kept
         self.rooms: list[int] = []
-        """What was given of what was asked for."""
+        """Sizes that were granted to the handler."""
         self.undone: list[Callable[[], None]] = []
-        """What is to be called where the answer is lost."""
+        """Functions to call if the answer is lost."""
 
     def metadata(self, name: str, /) -> str | None:
         """Returns a metadata value."""
         return self._metadata.get(name)
 
     def identify(self, user: str, /, *, is_admin: bool) -> None:
-        """Remembers who calls."""
+        """Remembers the caller."""
         self.user = user
 
     def time_left_ms(self) -> int | None:
-        """Returns what is left of the deadline."""
+        """Returns the time to the deadline, in ms."""
         return self._time_left_ms
 
     def room(self, wanted: int, /) -> int:
-        """Returns how many bytes an answer may have."""
+        """Returns the number of bytes that an answer may have."""
         self.rooms.append(min(wanted, self._room))
         return self.rooms[-1]
 
     def check_room(self, size: int, /) -> None:
-        """Refuses an answer that is larger than what is kept."""
+        """Refuses an answer that is larger than the available memory."""
         if size > self._kept:
             raise TooManyRequests(field="unread", limit=self._kept)
 
     def if_lost(self, undo: Callable[[], None], /) -> None:
-        """Remembers what to call."""
+        """Remembers a function to call if the answer is lost."""
         self.undone.append(undo)
 
     @property

@@ -24,7 +24,7 @@ REPORT: Final = (
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """Starts a Chromium, and ends it."""
+    """Runs a Chromium until the block ends."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:

@@ -43,14 +43,14 @@ ODD_FIELDS: Final = (
 
 
 class ClassicMaker:
-    """Makes frames out of a seed."""
+    """Makes frames from a seed."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._oddity = 0.0
 
     def some(self) -> bytes:
-        """Returns a frame: a plain one, one with unusual parts, or one that was damaged."""
+        """Returns a plain frame, a frame with unusual parts, or a damaged one."""
         chance = self._random.random()
         self._oddity = 0.15 if 0.5 < chance < 0.85 else 0.0
         frame = self._frame()
@@ -119,14 +119,14 @@ def _spaced(frame: bytes, body: bytes) -> bytes:
 
 
 class ClassicTwin(Twin):
-    """A broker that is asked by frames."""
+    """A broker that serves frames of classic clients."""
 
     def __init__(self, broker: StoreBroker, shortcut: Shortcut | None, call: FakeCall) -> None:
         self._methods = {one.number: one for one in broker.classic.service().methods}
         super().__init__(broker, self._methods[310], shortcut, call)
 
     async def outcome(self, raw: bytes) -> bytes | str:
-        """Serves a frame; returns the reply, or what is wrong."""
+        """Serves a frame; returns the reply, or the error."""
         try:
             return await super().outcome(raw)
         except RemotingError as error:
@@ -149,5 +149,5 @@ class ClassicTwin(Twin):
 
 
 def classic_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
-    """Returns a broker that is asked by classic clients."""
+    """Returns a broker that serves classic clients."""
     return ClassicTwin(broker, broker.classic.sending.shortcut if is_quick else None, CALL)

@@ -75,7 +75,7 @@ def one_by_one(
 
 
 def values_of(message: StoredMessage) -> dict[str, Any]:
-    """A message as a row: what its columns hold."""
+    """A message as a row: the values of its columns."""
     fields = message_fields(message)
     pairs = list(message.properties.items())
     return fields | {"properties": pairs}

@@ -1,4 +1,4 @@
-"""A broker with something on each page of the console, as operators see it."""
+"""A broker that has content for each page of the console."""
 
 from pathlib import Path
 from typing import Final

@@ -40,12 +40,12 @@ SIZES = {"commit_log_file_size_bytes": 1 << 20, "consume_queue_file_size_bytes":
 
 
 def messages(received: Received) -> list[StoredMessage]:
-    """Returns what was received, decoded."""
+    """Returns the decoded messages of a receive."""
     return [decode_record(record) for record in received.records]
 
 
 def bodies(received: Received) -> list[str]:
-    """Returns the bodies of what was received."""
+    """Returns the bodies of the messages of a receive."""
     return [message.body.decode() for message in messages(received)]
 
 
@@ -76,13 +76,13 @@ class ConsumeDesk:
         await self.settled()
 
     async def settled(self) -> None:
-        """Returns when all that was stored is visible."""
+        """Returns once all stored messages are visible."""
         await self.store.writing.drain()
         await self.talking.settled()
         await turns()
 
     def asked(self, **changes: Any) -> ReceiveRequest:
-        """Returns a request; it does not wait unless told."""
+        """Returns a receive's request, by default without a wait."""
         fields: dict[str, Any] = {
             "group": GROUP, "topic": TOPIC, "wanted": EVERYTHING, "max_messages": 32,
             "invisible_ms": INVISIBLE_MS, "wait_ms": 0,
@@ -90,13 +90,13 @@ class ConsumeDesk:
         return ReceiveRequest(**(fields | changes))
 
     async def receive(self, **changes: Any) -> Received:
-        """Receives; what comes later is awaited."""
+        """Receives messages; waits for an answer that comes later."""
         found = self.consume.receive(self.asked(**changes))
         received: Received = await found if isawaitable(found) else found
         return received
 
     async def parked(self, **changes: Any) -> "asyncio.Future[Received]":
-        """Returns a receive that waits."""
+        """Returns a parked receive."""
         found = self.consume.receive(self.asked(**({"wait_ms": 20_000} | changes)))
         assert isawaitable(found)
         task = asyncio.ensure_future(found)
@@ -105,11 +105,11 @@ class ConsumeDesk:
         return task
 
     async def ack(self, received: Received, *, topic: str = TOPIC) -> list[SettleStatus]:
-        """Acknowledges all that was received."""
+        """Acknowledges all messages of a receive."""
         return statuses(await self.consume.ack(GROUP, topic, received.handles))
 
     async def step(self, by_ms: int = 0) -> None:
-        """Advances the clock and runs the step until all that is due is done."""
+        """Advances the clock, and runs the step until all due work is done."""
         self.clock.advance(by_ms)
         for _ in range(100):
             now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
@@ -121,18 +121,18 @@ class ConsumeDesk:
 
     @property
     def in_flight(self) -> int:
-        """Messages that are leased."""
+        """The number of leased messages."""
         return int(sum(self.consume.in_flight().values()))
 
 
 def statuses(settled: list[Settled]) -> list[SettleStatus]:
-    """Returns what became of each entry."""
+    """Returns the result of each entry."""
     return [entry.status for entry in settled]
 
 
 @asynccontextmanager
 async def consuming(directory: Path, **settings: Any) -> AsyncIterator[ConsumeDesk]:
-    """Opens a store, recover its leases, and closes it in the end.
+    """Opens a store, recovers its leases, and closes it in the end.
 
     settings   of the store, `clock` and `disk` as for `store_at`; `in_flight_max` and `journal_max`
     """

@@ -34,7 +34,7 @@ QUEUES = (("orders", 0), ("orders", 1), ("other", 0))
 GROUP = "readers"
 HANG_SECONDS = 2.0
 MOMENTS_MAX = 10_000
-"""Calls one reading may take before it counts as endless."""
+"""Calls of the disk after which one read counts as endless."""
 
 QueueKey = tuple[str, int]
 
@@ -47,8 +47,8 @@ class Seen:
     damaged    why it opened and took nothing
     served     records by queue and queue offset
     reported   (queue, queue offset) of what was answered with Corruption
-    answers    bodies by key, and whether the answer said that it was complete
-    escaped    an error that is none of ours
+    answers    bodies by key, and whether the answer reports that it is complete
+    escaped    an error that is no BrokerError
     """
 
     refused: BrokerError | None = None
@@ -66,7 +66,7 @@ class Seen:
 
 @dataclass(repr=False)
 class Stock:
-    """A store as it was stopped (or killed), and what it held."""
+    """A store as it was stopped or killed, and the messages that it contained."""
 
     settings: StoreSettings
     whole: Image
@@ -75,16 +75,16 @@ class Stock:
     keys: dict[str, list[str]]
 
     def image(self) -> Image:
-        """Returns a copy; only files that are damaged cost something."""
+        """Returns a copy, which shares all files until a test damages them."""
         return self.whole.copy()
 
     def path(self, place: int) -> Path:
-        """Returns the log file that holds a place."""
+        """Returns the log file that contains a physical offset."""
         size = self.settings.commit_log_file_size_bytes
         return ROOT / "commitlog" / f"{place - place % size:020d}"
 
     def files(self, *words: str) -> dict[str, int]:
-        """Returns path and length of every file whose path holds one of some words."""
+        """Returns path and length of each file whose path contains one of some words."""
         found = {path: file.size for path, file in self.whole.files()}
         return {p: n for p, n in sorted(found.items()) if any(word in p for word in words)}
 
@@ -117,7 +117,7 @@ class Stock:
 
     # -- judging -------------------------------------------------------------------------------
     def lost(self, seen: Seen) -> set[tuple[QueueKey, int]]:
-        """Returns (queue, queue offset) of what was not served."""
+        """Returns (queue, queue offset) of the messages that were not served."""
         return {
             (key, number)
             for key, numbers in self.records.items()
@@ -126,7 +126,7 @@ class Stock:
         }
 
     def wrong(self, seen: Seen) -> list[str]:
-        """Returns what was served that was never stored there."""
+        """Returns served messages that were never stored at their queue offset."""
         return [
             f"{key} {number}"
             for key, numbers in seen.served.items()
@@ -135,7 +135,7 @@ class Stock:
         ]
 
     def complaints(self, seen: Seen, *, may_lose: bool = False) -> list[str]:
-        """Returns which promises were broken; `may_lose`: damage may have cost the end of the log.
+        """Returns the broken promises; `may_lose`: damage may have removed the end of the log.
 
         Nothing escapes, no wrong byte is served, nothing is lost without a word.
         """
@@ -159,7 +159,7 @@ class Stock:
 async def stocked(
     *, file_size: int, count: int, property_crc: bool = True, killed: bool = False, **changes: Any
 ) -> Stock:
-    """Makes a store of some messages; `killed`: as a process leaves it that was."""
+    """Makes a store of some messages; `killed`: as kill -9 leaves it."""
     settings = small_settings(
         ROOT,
         commit_log_file_size_bytes=file_size,
@@ -259,7 +259,7 @@ async def _query(store: MessageStore, key: str, seen: Seen) -> None:
 
 
 async def _sent(store: MessageStore, disk: SimDisk) -> str:
-    """Sends one message and reads it back; returns what became of it."""
+    """Sends one message and reads it again; returns the result."""
     talking = TalkingStore(store, FakeClock(), disk)
     try:
         put = await talking.send("orders", "one more")
@@ -280,7 +280,7 @@ def file_of(image: Image, path: str | Path) -> File:
 
 
 def change(image: Image, path: str | Path, make: Callable[[bytes], bytes]) -> None:
-    """Puts other bytes into a file, all of them durable."""
+    """Replaces a file's bytes; the new ones are durable."""
     file = file_of(image, path)
     file.durable = file.seen = make(file.content)
     file.live = None
@@ -288,7 +288,7 @@ def change(image: Image, path: str | Path, make: Callable[[bytes], bytes]) -> No
 
 
 def write(image: Image, path: str | Path, position: int, content: bytes) -> None:
-    """Writes over some bytes."""
+    """Overwrites some bytes."""
     change(image, path, lambda was: was[:position] + content + was[position + len(content) :])
 
 
@@ -299,7 +299,7 @@ def flip(image: Image, path: str | Path, bit: int) -> None:
 
 
 def cut(image: Image, path: str | Path, length: int) -> None:
-    """Makes a file shorter."""
+    """Truncates a file."""
     change(image, path, lambda was: was[:length])
 
 

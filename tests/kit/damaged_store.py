@@ -26,7 +26,7 @@ NOW_MS = 1_795_240_000_000
 
 
 class DamagedStore:
-    """A store directory, and what its log held before anything was damaged."""
+    """A store directory, and the records of its log before any damage."""
 
     def __init__(self, directory: Path, sizes: KnownShape) -> None:
         self.directory = directory
@@ -49,7 +49,7 @@ class DamagedStore:
 
     @property
     def end(self) -> int:
-        """Where the last record ended."""
+        """The physical offset after the last record."""
         return self.places[-1] + len(self.records[self.places[-1]])
 
     def path(self, place: int) -> Path:
@@ -84,7 +84,7 @@ class DamagedStore:
         os.truncate(path, size)
 
     def damage(self, chance: random.Random) -> None:
-        """Damage the log in one of the ways disks do."""
+        """Damages the log in one of the ways in which disks do."""
         place = chance.choice(self.places)
         size, anywhere = len(self.records[place]), chance.randrange(self.end - 512)
         ways = {
@@ -107,11 +107,11 @@ class DamagedStore:
             return file.read(size)
 
     def lost(self) -> list[int]:
-        """Records that no longer lie where they lay."""
+        """Records that are no longer at their physical offsets."""
         return [p for p, record in self.records.items() if self.read(p, len(record)) != record]
 
     def hit(self) -> list[int]:
-        """Records that damage was done to."""
+        """Records that the test damaged."""
         return [
             place
             for place, record in self.records.items()
@@ -139,7 +139,7 @@ class DamagedStore:
         )
 
     def quarantined(self) -> dict[str, bytes]:
-        """Copies by their names, the newest repair's."""
+        """The copies that the newest repair made, by name."""
         directory = sorted((self.directory / "pocketmq/quarantine").iterdir())[-1]
         return {
             path.name: path.read_bytes()

@@ -50,6 +50,6 @@ def draft(
 
 
 def drafts_of(*drafts: Draft, wait: bool = True) -> Drafts:
-    """Puts messages side by side."""
+    """Joins messages to drafts."""
     columns = map(list, zip(*drafts, strict=True)) if drafts else ([] for _ in Draft._fields)
     return Drafts(wait, *columns)

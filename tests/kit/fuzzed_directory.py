@@ -45,7 +45,7 @@ NAMES: Final = ("7" * 20, "0" * 20, "20261121003515660", "notes.txt", ".nfs0001"
 
 
 def made(directory: Path) -> Path:
-    """Makes a store that has something in all its places."""
+    """Makes a store that has every kind of file."""
     asyncio.run(_fill(directory))
     (directory / "timerlog").mkdir()
     (directory / "timerlog" / ("0" * 20)).write_bytes(bytes(range(52)) * 10)
@@ -70,7 +70,7 @@ async def _fill(directory: Path) -> None:
 
 # -- changes ---------------------------------------------------------------------------------------
 def change(store: Path, victims: Path, rng: Random) -> str:
-    """Changes one place of a store; returns which and how."""
+    """Changes one file of a store; returns which one, and how."""
     paths = sorted(path for path in store.rglob("*") if path.name != "lock")
     path = rng.choice(paths)
     how = rng.choice(_OF_FILES if path.is_file() and not path.is_symlink() else _OF_OTHERS)
@@ -236,7 +236,7 @@ class Wrong(Exception):
 
 
 def tried(stock: Path, scratch: Path, seed: int) -> Counter[str]:
-    """Changes a copy of a store and opens it by all; returns how that ended.
+    """Changes a copy of a store and opens it with all programs; returns the outcome.
 
     Errors   Wrong
     """

@@ -6,7 +6,7 @@ from pocketmq.model.stats import Gauge, LabelValues, Stat
 
 
 def shown_by(stats: Iterable[Stat], name: str) -> dict[LabelValues, float]:
-    """Returns the values of the gauge of that name by its labels; () if it has none."""
+    """Returns a gauge's values by its labels, which are () for a gauge without labels."""
     (gauge,) = [one for one in stats if isinstance(one, Gauge) and one.name == name]
     found = gauge.read()
     return found if isinstance(found, dict) else {(): float(found)}

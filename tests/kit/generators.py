@@ -7,7 +7,7 @@ Result = TypeVar("Result")
 
 
 def result_of(steps: Generator[Any, None, Result]) -> Result:
-    """Runs it to its end; returns what it returns."""
+    """Runs a generator to its end; returns its result."""
     while True:
         try:
             next(steps)

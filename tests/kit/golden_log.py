@@ -27,7 +27,7 @@ def open_log(golden: GoldenStores, name: str) -> CommitLog:
 
 @lru_cache(maxsize=8)
 def golden_entries(golden: GoldenStores, name: str) -> tuple[Written, ...]:
-    """Every record of a golden store as the views are told of it."""
+    """Every record of a golden store, as dispatch gives it to views."""
     log, levels = open_log(golden, name), DelayLevels()
     entries = tuple(written_at(file.view, position, levels) for _, file, position, _ in log.scan(0))
     log.close()
@@ -49,7 +49,7 @@ def files_below(directory: Path) -> dict[str, bytes]:
 
 
 def index_contents(store: Path) -> list[bytes]:
-    """The index files of a store, oldest first; their names are of the clock that made them."""
+    """The index files of a store, oldest first; their names depend on their writer's clock."""
     return [path.read_bytes() for path in sorted((store / INDEX_DIRECTORY).iterdir())]
 
 
@@ -57,7 +57,7 @@ def index_contents(store: Path) -> list[bytes]:
 
 
 def shown(message: StoredMessage) -> dict[str, object]:
-    """Returns the manifest's row of a record, made from ours."""
+    """Returns a record that PocketMQ decoded as a row of the manifest."""
     return {
         "topic": message.topic,
         "queueId": message.queue_id,
@@ -73,7 +73,7 @@ def shown(message: StoredMessage) -> dict[str, object]:
 
 
 def wanted(record: dict[str, Any]) -> dict[str, object]:
-    """The same of a record of a manifest."""
+    """Returns the comparable part of a manifest's row."""
     names = (
         "topic",
         "queueId",
@@ -91,7 +91,7 @@ def wanted(record: dict[str, Any]) -> dict[str, object]:
 
 
 def carries(record: dict[str, Any], query: dict[str, Any]) -> bool:
-    """Whether a record of a manifest answers a query: the key itself, not only its hash."""
+    """Whether a record of a manifest has a key itself, not only its hash."""
     if record["topic"] != query["topic"] or not query["key"]:
         return False
     if not query["begin"] <= record["storeTimestamp"] <= query["end"]:

@@ -1,4 +1,4 @@
-"""Frames that hostile classic clients send, by chance.
+"""Random frames that hostile classic clients send.
 
 make = FrameMaker(Random(7), [row.number for row in TABLE.rows])
 one = make.some()          one.raw, one.ends: CLOSED or OPEN; None: either
@@ -96,7 +96,7 @@ ODD: Final[tuple[Any, ...]] = (
 class Hostile(NamedTuple):
     """Bytes of a client.
 
-    ends   whether the broker has to close the connection, or to leave it open; None: either
+    ends   whether the broker must close the connection or leave it open; None: either
     kind   name of the maker's method
     """
 

@@ -21,7 +21,7 @@ from tests.sim.quick_disk import QuickDisk
 
 
 class SmallLake:
-    """A lake, and the store that is archived to it."""
+    """A lake, and the store whose messages it archives."""
 
     def __init__(self, place: Path, target: str = "", *, store: Path | None = None) -> None:
         self._store = store or place / "s"
@@ -34,14 +34,14 @@ class SmallLake:
     def run(
         self, *patterns: str, until_ms: int | None = None, objects: Objects | None = None
     ) -> Archived:
-        """Archives what is new."""
+        """Archives the new messages."""
         log = log_to_archive(self._disk, self._store, None, patterns, until_ms)
         with opened_lake(self._disk, objects or self.objects) as lake:
             archiver = Archiver(lake, step_size=self.step_size, file_size=self.file_size)
             return archive_log(archiver, lake, log)[0]
 
     def compact(self, objects: Objects | None = None) -> Compacted:
-        """Replaces small files."""
+        """Replaces small files by large ones."""
         with opened_lake(self._disk, objects or self.objects) as lake:
             return compact_lake(lake, step_size=self.step_size, file_size=self.file_size)
 

@@ -1,4 +1,4 @@
-"""A store of RocketMQ 5.5.0 with lite topics, one of which expired and was made again."""
+"""A store of RocketMQ 5.5.0 with lite topics, one of which expired and was created again."""
 
 import shutil
 import tarfile
@@ -29,7 +29,7 @@ def lite_store(scratch: Path) -> Path:
 
 
 def lite_store_with_generations(scratch: Path) -> Path:
-    """The store as if AGAIN had expired and come again since its first message.
+    """The store as if AGAIN had expired, and was created again, after its first message.
 
     The message of EXPIRED is the one before, and its queue is deleted as an expiry does.
     """
@@ -44,5 +44,5 @@ def lite_store_with_generations(scratch: Path) -> Path:
 
 
 def lite_sizes(store: Path) -> Any:
-    """Returns what offline tools find about the sizes of its files."""
+    """Returns the file sizes that offline tools find."""
     return shape_of(small_settings(store, **SIZES))

@@ -44,7 +44,7 @@ EVERYTHING = 1 << 62
 
 
 class LogBytes:
-    """A commit log in the making."""
+    """A commit log to which a test appends records."""
 
     def __init__(self, store: Path, file_size: int = 4096, *, base: int = 0) -> None:
         self.store = store
@@ -72,7 +72,7 @@ class LogBytes:
         born: bytes = IPV4,
         host: bytes = IPV4,
     ) -> int:
-        """Appends a record; returns where it lies."""
+        """Appends a record; returns its physical offset."""
         block += f"KEYS\x01{keys}\x02".encode() if keys else b""
         batch = batch_of(body, property_block=block, born_ms=time_ms, born_host=born)
         destination = Destination(topic, queue_id, host, flags)
@@ -91,24 +91,24 @@ class LogBytes:
         return place
 
     def roll(self) -> None:
-        """Closes the file with a BLANK."""
+        """Ends the current file with a BLANK record."""
         left = self.file_size - len(self.files[-1])
         self.files[-1] += encode_blank(left) + bytes(left - BLANK_SIZE)
         self.files.append(bytearray())
 
     def end_of(self, number: int) -> int:
-        """Physical offset behind a record, by its number."""
+        """Physical offset after a record, by its number."""
         return self.entries[number].end
 
     def without(self, lost: Collection[int]) -> list[Written]:
-        """The records as views are told of them, stand-ins of a repair in the place of some."""
+        """The records as dispatch gives them to views; fillers of a repair replace some."""
         return [
             _stand_in(entry) if number in lost else entry
             for number, entry in enumerate(self.entries)
         ]
 
     def damage(self, place: int, content: bytes) -> None:
-        """Writes over bytes at a physical offset."""
+        """Overwrites bytes at a physical offset."""
         number, position = divmod(place - self.base, self.file_size)
         self.files[number][position : position + len(content)] = content
 
@@ -122,7 +122,7 @@ class LogBytes:
         return self
 
     def found(self) -> list[LogFile]:
-        """The files as a rebuild is given them."""
+        """The files in the form that a rebuild takes."""
         return find_log_files(self.store, self.file_size)
 
 

@@ -47,12 +47,12 @@ class OfficialDesk:
         }
 
     def call(self, time_left_ms: int = 0, **metadata: str) -> FakeCall:
-        """Returns a call of this client; its deadline is past, so that polls end at once."""
+        """Returns a call of this client; its deadline has passed, so that polls end at once."""
         changed = {name.replace("_", "-"): value for name, value in metadata.items()}
         return FakeCall(time_left_ms=time_left_ms, metadata={**self.metadata, **changed})
 
     async def all(self, name: str, request: Any, call: FakeCall | None = None) -> list[Any]:
-        """Returns every answer to a call, as the face shows it.
+        """Returns every answer to a call, in the protocol's form.
 
         request   may be a list of them, or bytes
         """
@@ -85,12 +85,12 @@ class OfficialDesk:
         return answer
 
     async def code(self, name: str, request: Message, call: FakeCall | None = None) -> str:
-        """Returns the code that the first answer to a call has."""
+        """Returns the code of the first answer to a call."""
         answers = await self.all(name, request, call)
         return pb.Code.Name(answers[0].status.code)
 
     async def received(self, group: str, topic: str, **fields: Any) -> list[pb.Message]:
-        """Returns the messages that a receive gets."""
+        """Returns the messages of a receive."""
         answers = await self.all("ReceiveMessage", receive(group, topic, **fields))
         assert answers[0].HasField("status")
         assert answers[-1].HasField("delivery_timestamp")
@@ -98,7 +98,7 @@ class OfficialDesk:
 
 
 def check_readable(answer: Message) -> None:
-    """Asserts what some client looks at in every answer, and ends where it is missing."""
+    """Asserts the fields of an answer without which some client fails."""
     fields = answer.DESCRIPTOR.fields_by_name
     if isinstance(answer, pb.ReceiveMessageResponse | pb.PullMessageResponse):
         assert answer.WhichOneof("content") is not None
@@ -119,7 +119,7 @@ def check_readable(answer: Message) -> None:
 
 
 def raw_of(request: Message) -> bytes:
-    """Returns a request as it goes over the wire."""
+    """Returns a request's encoded bytes."""
     return request.SerializeToString()
 
 
@@ -129,7 +129,7 @@ async def _each(requests: list[Any]) -> AsyncIterator[Any]:
 
 
 def name(text: str) -> pb.Resource:
-    """Returns a topic or a group by its name."""
+    """Returns a topic or a group as a Resource."""
     return pb.Resource(name=text)
 
 
@@ -149,7 +149,7 @@ def sent(topic: str, *bodies: bytes, **system: Any) -> pb.SendMessageRequest:
 
 
 def receive(group: str, topic: str, **fields: Any) -> pb.ReceiveMessageRequest:
-    """Returns what a client that waits for nothing asks for; durations are in seconds."""
+    """Returns the request of a receive without a wait; durations are in seconds."""
     invisible = fields.pop("invisible_s", 10)
     given: dict[str, Any] = {
         "group": name(group),

@@ -34,7 +34,7 @@ ODD_MESSAGE_GROUPS: Final = (*ODD_TEXTS, LONG[:64], "g")
 
 
 class OfficialMaker(SeededMaker):
-    """Makes those of RocketMQ's protocol."""
+    """Makes requests of RocketMQ's protocol."""
 
     def _is(self, share: float) -> bool:
         return self._random.random() < share
@@ -86,7 +86,7 @@ class OfficialMaker(SeededMaker):
         return message
 
     def _sign(self, message: pb.Message) -> None:
-        """Says what the body is, as each client writes it; or what it is not."""
+        """Adds a digest of the body, as some client writes it, or a wrong one."""
         crc = zlib.crc32(message.body)
         digest = message.system_properties.body_digest
         digest.type = pb.CRC32
@@ -97,7 +97,7 @@ class OfficialMaker(SeededMaker):
             digest.checksum = self._random.choice((md5(message.body).hexdigest(), "nothing"))
 
     def _spoil(self, message: pb.Message) -> None:
-        """Asks for what only the usual way knows."""
+        """Adds a part that only the usual path serves."""
         system = message.system_properties
         match self._random.randrange(8):
             case 0:
@@ -119,7 +119,7 @@ class OfficialMaker(SeededMaker):
 
 
 def official_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
-    """Returns a broker that is asked as RocketMQ is."""
+    """Returns a broker that serves RocketMQ's protocol."""
     desk = OfficialDesk(broker)
     method = desk.methods["SendMessage"]
     assert method.shortcut is not None

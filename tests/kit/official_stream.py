@@ -49,23 +49,23 @@ class OfficialStream:
             yield command
 
     def say(self, command: pb.TelemetryCommand | None) -> None:
-        """Sends a command, None for the end."""
+        """Sends a command; None ends the stream."""
         self._said.put_nowait(command)
 
     async def read(self) -> pb.TelemetryCommand:
-        """Returns what the broker says next."""
+        """Returns the broker's next command."""
         following, self._next = self._next, None
         return await (following or asyncio.ensure_future(anext(self._answers)))
 
     async def is_quiet(self) -> bool:
-        """Returns whether the broker says nothing more by now."""
+        """Returns whether no command of the broker is pending."""
         self._next = self._next or asyncio.ensure_future(anext(self._answers))
         for _ in range(20):
             await asyncio.sleep(0)
         return not self._next.done()
 
     async def asked(self, command: pb.TelemetryCommand) -> pb.TelemetryCommand:
-        """Sends a command and returns what comes next."""
+        """Sends a command, and returns the broker's next one."""
         self.say(command)
         return await self.read()
 

@@ -12,7 +12,7 @@ from tests.sim.quick_disk import QuickDisk
 
 
 class Offsets:
-    """The offsets of a store directory; `reopened` is what a start would find."""
+    """The offsets of a store directory; `reopened` reads them as a start would."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.disk = directory, QuickDisk()

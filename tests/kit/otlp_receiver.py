@@ -43,7 +43,7 @@ class OtlpReceiver:
         return [span.name for span in self.spans]
 
     def trace(self, request: Any, context: Any) -> Any:
-        """Takes spans."""
+        """Receives spans."""
         self._answer(context)
         for resource in request.resource_spans:
             self._keep_service(resource.resource)
@@ -53,7 +53,7 @@ class OtlpReceiver:
         return trace_pb.ExportTraceServiceResponse()
 
     def measure(self, request: Any, context: Any) -> Any:
-        """Takes metrics."""
+        """Receives metrics."""
         self._answer(context)
         for resource in request.resource_metrics:
             self._keep_service(resource.resource)

@@ -78,7 +78,7 @@ class PlayedMaster:
         self.file_size = file_size
         self.ends: Sequence[int] = ()
         self.held = 1 << 62
-        """Physical offset from which on it sends nothing."""
+        """Physical offset from which on the master sends nothing."""
         self.is_paced = False
         """Whether each frame waits for the report of the one before."""
         self.reports: list[list[int]] = []
@@ -90,11 +90,11 @@ class PlayedMaster:
 
     @property
     def end(self) -> int:
-        """The end of its log."""
+        """The end of the log."""
         return self.begin + len(self.log)
 
     def grow(self, more: bytes) -> None:
-        """Appends to its log."""
+        """Appends bytes to the log."""
         self.log += more
         self.grown.set()
 

@@ -13,17 +13,17 @@ ODD_TOPICS: Final = ("", "fresh", "SELF_TEST_TOPIC", "%RETRY%g", "sealed", "orde
 TAGS: Final = ("", "*", "TagA", "TagA || !~", "nobody")
 SQL: Final = ("colour = 'red'", "x IS NULL", "TAGS = 'TagA' AND a.b <> 'q'", "a >", "1 = 1")
 LONGEST: Final = 1_100
-"""A little beyond the most messages that may be asked for."""
+"""More messages than a pull may request."""
 
 
 class PullMaker:
-    """Makes requests out of a seed; none of them waits."""
+    """Makes requests from a seed; none of them waits."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def some(self, end: int) -> bytes:
-        """Returns a request from somewhere in a queue of about so many messages."""
+        """Returns a request for a random part of a queue of about this many messages."""
         raw = self._request(end).SerializeToString()
         if self._random.random() < 0.9:
             return raw

@@ -49,7 +49,7 @@ class RawClient:
         self.socket.close()
 
     def flush(self) -> None:
-        """Sends what the protocol has ready."""
+        """Sends the bytes that the protocol has ready."""
         self.socket.sendall(self.http2.data_to_send())
 
     def call(self, path: str, extra: Sequence[tuple[str, str]] = (), *, flush: bool = True) -> int:
@@ -70,7 +70,7 @@ class RawClient:
         self.flush()
 
     def push(self, stream: int, left: int) -> int:
-        """Sends zeros of a message as the windows allow; returns how many, -1 after a reset."""
+        """Sends zeros as far as the windows allow; returns their number, -1 after a reset."""
         try:
             room = self.http2.local_flow_control_window(stream)
             size = min(left, room, self.http2.max_outbound_frame_size)
@@ -82,7 +82,7 @@ class RawClient:
         return size
 
     def listen(self, seconds: float = 0.0) -> list[Event]:
-        """Takes what has come, waiting for it so long; answers settings and pings."""
+        """Reads for some time what the broker sends; answers settings and pings."""
         self.socket.settimeout(seconds or 0.0001)
         try:
             raw = self.socket.recv(1 << 20)
@@ -97,7 +97,7 @@ class RawClient:
         return events
 
     def ending(self, stream: int, wait_s: float = WAIT_S) -> dict[str, str]:
-        """Returns the trailers of a call; what it answered is let go."""
+        """Returns the trailers of a call, and drops its answer."""
         until = monotonic() + wait_s
         while monotonic() < until:
             for event in self.listen(wait_s):
@@ -129,7 +129,7 @@ class RawClient:
         )
 
     def throw(self, raw: bytes) -> bool:
-        """Sends bytes as they are; returns whether the broker still took them."""
+        """Sends raw bytes; returns whether the broker still accepted them."""
         with suppress(OSError):
             self.socket.sendall(raw)
             return True

@@ -69,7 +69,7 @@ def entry(
     transaction: int = TRANSACTION_NONE,
     count: int = 1,
 ) -> Written:
-    """Describes the record at a place of the log to the views, or several behind each other."""
+    """Returns the entry of a record, or of several consecutive ones, for the views."""
     return Written(
         Destination(topic, queue_id, HOST, transaction),
         queue_offset,
@@ -84,7 +84,7 @@ def entry(
 
 
 def columns_of(written: Written) -> tuple[int, int, int, int, str, int, int, str, str, str, int]:
-    """The columns of a record as views get them.
+    """The columns of a record, as views get them.
 
     Physical offset, size, tags code, store time, topic, queue id, queue offset, unique key, keys,
     tag, transaction type.
@@ -98,7 +98,7 @@ def columns_of(written: Written) -> tuple[int, int, int, int, str, int, int, str
 
 
 class Records:
-    """A log as the views see it: records of 100 bytes, one behind the other.
+    """A log as the views see it: consecutive records of 100 bytes.
 
     Every record has the key k0, k1, … and is a second younger than the one before.
     """
@@ -110,7 +110,7 @@ class Records:
         self.count = 0
 
     def take(self, count: int) -> list[Written]:
-        """Describes the next records."""
+        """Returns entries of the next records."""
         entries = [
             entry(
                 100 * number,
@@ -146,12 +146,12 @@ def of_three_queues(count: int) -> list[Written]:
 
 
 def store_time(physical_offset: int) -> int:
-    """The store time of one of `Records`, by its place."""
+    """The store time of one of `Records`, by its physical offset."""
     return TIME_MS + physical_offset * 10
 
 
 def made_ahead(run: Written, style: str) -> Written:
-    """The same run as writing gives it that made units and index entries itself: without texts."""
+    """The same run without texts, as from a writer that made units and index entries itself."""
     units = map(UNIT.pack, run.physical_offsets, run.sizes, run.tags_codes)
     topic, entries = run.destination.topic, b""
     for number, place in enumerate(run.physical_offsets):
@@ -179,7 +179,7 @@ def batches(entries: list[Written], size: int) -> Iterable[list[Written]]:
 
 
 def joined(records: Sequence[Written]) -> list[Written]:
-    """Joins records that one put may have written to runs: of one queue and time, side by side."""
+    """Joins adjacent records of one queue and time to runs, as one put may have written them."""
     runs: list[Written] = []
     for record in records:
         last = runs[-1] if runs else record

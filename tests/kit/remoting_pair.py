@@ -40,7 +40,7 @@ class RemotingPair:
 
     def __init__(self, *services: Service, edge: ServerState | None = None, **own: int) -> None:
         self.edge = edge or ServerState(asyncio.get_running_loop(), Serving(services))
-        self.edge.turn_s = 60.0  # The loop may not come to its next turn between two reads.
+        self.edge.turn_s = 60.0  # Two reads may be within one iteration.
         self.wire = Wire()
         self.server = RemotingConnection(self.edge, "ipv4:192.0.2.1:7", LOCAL, **own)
         self.numbers = count(100)
@@ -48,7 +48,7 @@ class RemotingPair:
         self.all_replies: list[Command] = []
         """All replies, in order, also several with one number."""
         self.asked: list[Command] = []
-        """Requests of the broker."""
+        """Requests that the broker sent."""
         self._reader = CommandReader(lambda code: 1 << 24)
         transport: Any = self.wire
         self.server.connection_made(transport)

@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 def batch(*rows: Row) -> Batch:
-    """Puts rows side by side."""
+    """Joins rows to a batch."""
     bodies, blocks, flags, born_ms, born_hosts, unique_keys, keys, tags, times = map(
         list, zip(*rows, strict=True)
     )
@@ -50,7 +50,7 @@ def encoded(
     store_timestamp_ms: int = 0,
     crc: bool = False,
 ) -> bytes:
-    """Encodes rows as records, one behind the other."""
+    """Encodes rows as consecutive records."""
     made = batch(*rows)
     return encode_records(
         destination,

@@ -64,7 +64,7 @@ ODD_VALUES: Final = ("", "\x02", "\xfc", "\x1f")
 
 
 class SeededMaker(ABC):
-    """Makes requests out of a seed."""
+    """Makes requests from a seed."""
 
     def __init__(self, random: Random, *, properties_max: int = 1) -> None:
         self._random = random
@@ -77,7 +77,7 @@ class SeededMaker(ABC):
         return self._request().SerializeToString()
 
     def some(self) -> bytes:
-        """Returns a request: a plain one, one with unusual parts, or one that was damaged."""
+        """Returns a plain request, a request with unusual parts, or a damaged one."""
         chance = self._random.random()
         if chance < 0.5:
             return self.plain()
@@ -91,11 +91,11 @@ class SeededMaker(ABC):
 
     @abstractmethod
     def _request(self) -> Message:
-        """Returns a request, each part of it unusual with the chance of an oddity."""
+        """Returns a request of which each part is unusual with a probability."""
 
 
 class RequestMaker(SeededMaker):
-    """Makes those of our own protocol."""
+    """Makes requests of pocketmq.v1."""
 
     def _is_odd(self) -> bool:
         return self._random.random() < self._oddity / 4
@@ -141,7 +141,7 @@ class RequestMaker(SeededMaker):
         return message
 
     def _spoil(self, message: pb.Message) -> None:
-        """Asks for what only the usual way knows."""
+        """Adds a part that only the usual path serves."""
         field, value = self._random.choice(
             (("message_group", "g"), ("delay_level", 0), ("deliver_at_ms", 5), ("priority", 0),
              ("transactional", True), ("topic", "orders"), ("message_group", ""), ("delay_ms", 5),
@@ -151,7 +151,7 @@ class RequestMaker(SeededMaker):
 
 
 class Twin:
-    """A broker, and what it did."""
+    """A broker, and a record of its work."""
 
     def __init__(
         self, broker: StoreBroker, method: Method, shortcut: Shortcut | None, call: FakeCall
@@ -163,7 +163,7 @@ class Twin:
         self.shortcut_count = 0
 
     async def outcome(self, raw: bytes) -> bytes | str:
-        """Serves a request; returns the reply, or what is wrong."""
+        """Serves a request; returns the reply, or the error."""
         try:
             reply = self._asked(raw)
             if reply is None:
@@ -174,7 +174,7 @@ class Twin:
             return f"{error.reason}: {error}"
 
     def _asked(self, raw: bytes) -> bytes | Awaitable[bytes] | None:
-        """Returns what the shortcut gives, None where there is none."""
+        """Returns the shortcut's result, None without a shortcut."""
         if self._shortcut is None:
             return None
         return self._shortcut(raw, self.call.peer_host, self.call.metadata)
@@ -200,20 +200,20 @@ class Twin:
 
 
 def own_twin(broker: StoreBroker, *, is_quick: bool) -> Twin:
-    """Returns a broker that is asked by its own protocol."""
+    """Returns a broker that serves pocketmq.v1."""
     shortcut = SendMessage(broker.send, messages_max=MESSAGES_MAX).shortcut
     return Twin(broker, broker.methods["SendMessage"], shortcut if is_quick else None, CALL)
 
 
 class TwinMaker(Protocol):
-    """Makes a twin of a broker, which takes the shortcut or does not."""
+    """Makes a broker that takes the shortcut, or one that does not."""
 
     def __call__(self, broker: StoreBroker, *, is_quick: bool) -> Twin: ...
 
 
 @asynccontextmanager
 async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tuple[Twin, Twin]]:
-    """Opens two brokers that are equal; the first takes the shortcut where it can."""
+    """Opens two equal brokers; the first takes the shortcut where it can."""
     async with store_broker(**settings) as first, store_broker(**settings) as second:
         for broker in (first, second):
             topics = broker.store.tables.topics
@@ -228,7 +228,7 @@ async def twins(twin: TwinMaker = own_twin, **settings: Any) -> AsyncIterator[tu
 
 
 async def do_the_same(quick: Twin, usual: Twin, maker: SeededMaker, count: int) -> None:
-    """Serves many requests by both, and see that nothing shows which way they went."""
+    """Serves many requests by both brokers, and asserts equal results."""
     for _ in range(count):
         await served_alike(quick, usual, maker.some())
     await hold_alike(quick, usual)
@@ -240,7 +240,7 @@ async def do_the_same(quick: Twin, usual: Twin, maker: SeededMaker, count: int) 
 
 
 async def told_too_late(broker: StoreBroker, answer: Awaitable[bytes]) -> bytes:
-    """Returns the reply to a send whose flush takes longer than a client is made to wait."""
+    """Returns the reply to a send whose flush exceeds the client's wait."""
     waiting = asyncio.ensure_future(answer)
     await turns()
     assert not waiting.done()
@@ -250,14 +250,14 @@ async def told_too_late(broker: StoreBroker, answer: Awaitable[bytes]) -> bytes:
 
 
 async def hold_alike(quick: Twin, usual: Twin) -> None:
-    """See that the files of both stores are the same."""
+    """Asserts that the files of both stores are equal."""
     found, wanted = await quick.files(), await usual.files()
     assert found.keys() == wanted.keys()
     assert [path for path in found if found[path] != wanted[path]] == []
 
 
 async def served_alike(quick: Twin, usual: Twin, raw: bytes) -> None:
-    """Serves a request by both, and see that they say the same and append the same records."""
+    """Serves a request by both brokers; asserts equal replies and appended records."""
     logs = [twin.broker.store.log for twin in (quick, usual)]
     begins = [log.appended for log in logs]
     assert begins[0] == begins[1]

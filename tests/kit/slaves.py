@@ -47,17 +47,17 @@ class Slave:
         return offset, await self.reader.readexactly(size_bytes)
 
     async def take_upto(self, end: int) -> None:
-        """Takes the log up to an offset, and reports nothing."""
+        """Reads the log up to an offset, and reports nothing."""
         while self.begin + len(self.log) < end:
             await self._take()
 
     async def copy_upto(self, end: int) -> None:
-        """Takes frames, and reports each, until the log reaches an offset."""
+        """Reads frames, and reports each, until the log reaches an offset."""
         while self.begin + len(self.log) < end:
             self.report(await self._take())
 
     async def _take(self) -> int:
-        """Takes a frame, and returns its end."""
+        """Reads a frame, and returns its end."""
         offset, content = await self.frame()
         if not self.log:
             self.begin = offset
@@ -66,7 +66,7 @@ class Slave:
         return offset + len(content)
 
     async def is_cut(self) -> bool:
-        """Returns once the leader has closed the connection, whatever it sent before."""
+        """Waits until the leader has closed the connection; ignores frames before that."""
         while await self.reader.read(1 << 16):
             pass
         return self.reader.at_eof()
@@ -108,7 +108,7 @@ class Pair:
         self.leader.step(Now(clock.monotonic_ms(), clock.wall_ms()))
 
     async def late(self) -> None:
-        """Passes the time in which an acknowledgement must come."""
+        """Advances the clock beyond the time limit of an acknowledgement."""
         self.pass_time(TIMEOUT_MS + 1)
         clock = self.broker.clock
         self.broker.store.writing.durability.step(Now(clock.monotonic_ms(), clock.wall_ms()))
@@ -132,7 +132,7 @@ class Own:
         self.stream = self.leader.admit(f"127.0.0.1:{port}", name, 0)
 
     async def take(self) -> None:
-        """Is sent all of the log, and all tables, which refer to it."""
+        """Receives the whole log, and all tables."""
         while (piece := self.leader.next_piece(self.stream)) is not None:
             self.leader.said(self.stream, piece)
         while await self.leader.table(self.stream):

@@ -4,6 +4,6 @@ from pocketmq.store.message_store import MessageStore
 
 
 def spoil(store: MessageStore, physical_offset: int) -> None:
-    """Makes the record at a physical offset one that nothing reads."""
+    """Damages the record at a physical offset so that every reader rejects it."""
     (file,) = store.log.files_between(physical_offset, physical_offset + 1)
     file.open().write(physical_offset - file.base, b"\xff" * 8)

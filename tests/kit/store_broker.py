@@ -74,7 +74,7 @@ from tests.sim.clock import FakeClock
 from tests.sim.disk import SimDisk
 
 CALL = FakeCall(time_left_ms=0)
-"""Its deadline is past, so that polls are answered at once."""
+"""Its deadline has passed, so that polls return at once."""
 HOUR_MS: Final = 3_600_000
 SIZES: Final = {"commit_log_file_size_bytes": 1 << 18, "consume_queue_file_size_bytes": 2000}
 
@@ -175,7 +175,7 @@ class StoreBroker:
 
     # -- the store behind it -------------------------------------------------------------------
     async def add(self, topic: str, *bodies: bytes, **given: Any) -> PutResult:
-        """Stores messages as `put` does; all of them can be pulled then."""
+        """Stores messages as `put` does, and waits until they can be pulled."""
         result = await self.put(topic, *bodies, **given)
         await self.talking.settled()
         return result
@@ -199,7 +199,7 @@ class StoreBroker:
         return result
 
     async def expire(self) -> None:
-        """Removes every message so far, as retention does: the next one begins another file."""
+        """Removes all messages, as retention does; the next message begins another file."""
         size_bytes = self.store.settings.commit_log_file_size_bytes
         while self.store.appended < size_bytes:
             await self.add("filler", bytes(size_bytes // 3))
@@ -212,7 +212,7 @@ class StoreBroker:
         await expiry.trim_views()
 
     async def pass_time(self, by_ms: int) -> None:
-        """Advances the clock and ends the leases that are over."""
+        """Advances the clock, and ends expired leases."""
         self.clock.advance(by_ms)
         while True:
             now = Now(self.clock.monotonic_ms(), self.clock.wall_ms())
@@ -224,7 +224,7 @@ class StoreBroker:
         await self.talking.settled()
 
     async def messages(self) -> list[StoredMessage]:
-        """Returns every message that the log has now, in order; calls may be adding more."""
+        """Returns every message of the log, in order; calls may add more meanwhile."""
         end = self.store.appended
         await self.store.flush()
         await self.talking.settled()
@@ -241,7 +241,7 @@ class StoreBroker:
         return found
 
     def _blank_size(self, place: int) -> int:
-        """Returns the size of the BLANK at a place: the rest of its file."""
+        """Returns the size of the BLANK at a physical offset: the rest of its file."""
         size = self.store.settings.commit_log_file_size_bytes
         left = -place % size
         assert left, "a file begins with no record"
@@ -258,9 +258,9 @@ class StoreBroker:
 
     # -- calls without a transport -------------------------------------------------------------
     async def outcome(self, name: str, raw: bytes) -> str:
-        """Serves a call as a transport does; returns "ok", or the name of our own error.
+        """Serves a call as a transport does; returns "ok", or the name of a BrokerError.
 
-        Errors   whatever would reach the edge and is none of ours
+        Errors   any other error that would reach the transport
         """
         if name == "CheckTransactions":
             asyncio.get_running_loop().call_soon(self._wait_is_over)
@@ -293,7 +293,7 @@ class StoreBroker:
         return await self.served_the_usual_way(name, raw)
 
     async def served_the_usual_way(self, name: str, raw: bytes) -> bytes:
-        """Serves a call by its handler, whatever shortcut it has."""
+        """Serves a call by its handler, also if it has a shortcut."""
         method = self.methods[name]
         answer = method.handler(method.reader()(raw), CALL)
         written: bytes = method.writer()(await answer if isawaitable(answer) else answer)
@@ -344,7 +344,7 @@ async def _run(talking: TalkingStore, queue_count: int) -> AsyncIterator[StoreBr
 
 @pytest.fixture
 async def broker() -> AsyncIterator[StoreBroker]:
-    """A broker without a transport; a conftest.py that imports this gives it to its tests."""
+    """A broker without a transport; a conftest.py imports this fixture for its tests."""
     async with store_broker() as opened:
         yield opened
 

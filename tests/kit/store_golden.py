@@ -23,7 +23,7 @@ _NOT_OURS = ("timerwheel", "timerlog", "compaction", "consumequeue_ext")
 
 
 def golden_copy(golden: GoldenStores, name: str, to: Path) -> Path:
-    """Copies of a store what this broker reads; returns the copy."""
+    """Copies the files of a store that PocketMQ reads; returns the copy."""
     shutil.copytree(
         golden.store(name),
         to,
@@ -45,7 +45,7 @@ def config_of(golden: GoldenStores, name: str, to: Path) -> Path:
 
 
 def golden_sizes(golden: GoldenStores, name: str, *unset: str) -> dict[str, Any]:
-    """The sizes a store was written with, as settings of an operator; some are left unset."""
+    """The sizes of a store's writer as settings; some may be left unset."""
     sizes = {field: value for field, value in golden.shape(name).items() if field not in unset}
     return {**sizes, "explicit": frozenset(sizes)}
 
@@ -54,14 +54,14 @@ def golden_sizes(golden: GoldenStores, name: str, *unset: str) -> dict[str, Any]
 def golden_parts(
     golden: GoldenStores, name: str, scratch: Path, **settings: Any
 ) -> Iterator[StoreComponents]:
-    """Opens a copy of a store and recover it; sizes are found out unless they are given."""
+    """Opens and recovers a copy of a store; sizes that are not given are read off its files."""
     with recovered(golden_copy(golden, name, scratch / name), **settings) as parts:
         yield parts
 
 
 @contextmanager
 def recovered(directory: Path, **settings: Any) -> Iterator[StoreComponents]:
-    """Opens a store and recover it; what recovery wrote stays behind."""
+    """Opens and recovers a store; what recovery wrote stays on the disk."""
     parts = StoreComponents(StoreSettings(directory=directory, **settings), QuickDisk())
     try:
         start_at_once(parts, FakeClock())

@@ -44,7 +44,7 @@ UNTIL_S = 30.0
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Gives the event loop turns until a condition holds.
+    """Runs iterations of the event loop until a condition holds.
 
     Errors   TimeoutError: it does not hold after UNTIL_S
     """
@@ -54,7 +54,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def turns(count: int = 5) -> None:
-    """Gives the loop's ready callbacks some turns."""
+    """Runs some iterations of the event loop."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -81,7 +81,7 @@ def put_row(body: str | bytes, *, key: str = "", tag: str = "", unique_key: str 
 
 
 def at_once(found: NowOrLater[PullResult]) -> PullResult:
-    """Returns a pull's result, which is not to be awaited."""
+    """Returns the result of a pull that must not have to wait."""
     assert isinstance(found, PullResult)
     return found
 
@@ -96,12 +96,12 @@ class TalkingStore:
 
     @property
     def directory(self) -> Path:
-        """Where it lies."""
+        """The store's directory."""
         return self.store.settings.directory
 
     @property
     def quick_disk(self) -> QuickDisk:
-        """Its disk, unless it was opened on another kind."""
+        """The store's disk, which must be a QuickDisk."""
         assert isinstance(self.disk, QuickDisk)
         return self.disk
 
@@ -121,13 +121,13 @@ class TalkingStore:
         return result
 
     async def settled(self) -> None:
-        """Returns when everything visible is in the views."""
+        """Waits until the views contain everything visible."""
         is_sync = self.store.settings.flush == FLUSH_SYNC
         visible = self.store.flushed if is_sync else self.store.appended
         await until(lambda: self.store.dispatched >= visible)
 
     async def stocked(self) -> None:
-        """Returns when the next log file is made; a damaged store makes none."""
+        """Waits until the next log file is made; a damaged store makes none."""
         if self.store.damage is None:
             await until(lambda: self.store.log.spare_base is None)
 
@@ -158,7 +158,7 @@ class TalkingStore:
 def queue_bodies(
     store: MessageStore, topic: str, queue_id: int = 0, *, begin: int = 0
 ) -> list[str]:
-    """Returns the bodies of all messages of a queue from an offset on, each at its place."""
+    """Returns the bodies of a queue from an offset on; asserts their queue offsets."""
     lower, upper = store.reading.queue_range(topic, queue_id)
     position = max(lower, begin)
     bodies: list[str] = []
@@ -201,7 +201,7 @@ def view_files(directory: Path) -> dict[str, bytes]:
 
 
 async def rebuilt_views(directory: Path, scratch: Path, **settings: Any) -> dict[str, bytes]:
-    """The files of the views when built anew from the log of a closed store."""
+    """The files of the views, built anew from the log of a closed store."""
     shutil.copytree(directory / COMMIT_LOG_DIRECTORY, scratch / COMMIT_LOG_DIRECTORY)
     async with store_at(scratch, **settings):
         pass

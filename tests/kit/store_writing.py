@@ -28,7 +28,7 @@ FILE_SIZE = 4096
 
 
 class WritingLog:
-    """A log of 4 KiB files; `remember` is what the dispatcher would be told."""
+    """A log of 4 KiB files; `remember` gets what the dispatcher would get."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class WritingLog:
         return result
 
     def put_runs(self, *runs: Run) -> list[PutResult]:
-        """Puts runs at once; the next file is made when there is no room."""
+        """Puts runs in one call; makes the next file when there is no room."""
         records = self.writer.records_of(runs)
         base = self.log.spare_base
         if not self.log.has_room(records.size_sum) and base is not None:

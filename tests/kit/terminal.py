@@ -4,16 +4,16 @@ import io
 
 
 class Terminal(io.StringIO):
-    """A terminal; once it is gone nothing can be written to it."""
+    """A terminal; after it is closed, a write fails."""
 
     is_gone = False
 
     def isatty(self) -> bool:
-        """Whether people read it."""
+        """Returns True, as a terminal does."""
         return True
 
     def write(self, text: str) -> int:
-        """Shows a text."""
+        """Writes a text."""
         if self.is_gone:
             raise OSError(5, "Input/output error")
         return super().write(text)

@@ -41,11 +41,11 @@ SETTINGS: dict[str, Any] = {
 
 ORDERS = QueuePlace("orders", 0)
 TURNS_MAX = 20_000
-"""Of a timer that has something to do."""
+"""Iterations of the loop after which a busy timer counts as endless."""
 
 
 def no_lease(_: int) -> bool:
-    """No lease is open."""
+    """Returns that no lease is open."""
     return False
 
 
@@ -72,17 +72,17 @@ class TimingDesk:
         await self.run()
 
     async def close(self) -> None:
-        """Ends in order."""
+        """Stops cleanly."""
         await self.timer.close()
         await self.store.close()
 
     async def restarted(self) -> None:
-        """Ends in order, and begins again."""
+        """Stops cleanly, and starts again."""
         await self.close()
         await self.open()
 
     async def killed(self, image: Image | None = None) -> None:
-        """Begins anew on what kill -9 leaves: all that was written, without an end in order.
+        """Starts again on what kill -9 leaves: all written bytes, without a clean stop.
 
         image   what a power cut left instead
         """
@@ -97,7 +97,7 @@ class TimingDesk:
         self, name: str, in_ms: int, *, topic: str = "orders", queue_id: int = 0,
         key: str | None = None, **more: str,
     ) -> None:  # fmt: skip
-        """Puts a message that is due so many ms from now."""
+        """Puts a message that is due in some ms."""
         place = QueuePlace(topic, queue_id)
         await self.put_waiting(row_of(self, name, in_ms, place=place, key=key, **more))
 
@@ -109,7 +109,7 @@ class TimingDesk:
         await self.settled()
 
     async def settled(self) -> None:
-        """Returns when everything visible is in the views."""
+        """Waits until the views contain everything visible."""
         await until(lambda: self.store.dispatched >= self.store.appended)
 
     async def run(self) -> None:
@@ -135,7 +135,7 @@ class TimingDesk:
         await self.settled()
 
     async def part(self, count: int) -> None:
-        """Runs only some steps of the service, and leaves it in the middle of something."""
+        """Runs only some steps of the service, which may stay in the middle of its work."""
         for _ in range(count):
             self.timer.step(Now(self.clock.monotonic, self.clock.wall))
             for _ in range(3):
@@ -151,7 +151,7 @@ class TimingDesk:
             await self.run()
 
     def messages(self, topic: str = "orders", queue_id: int = 0) -> list[StoredMessage]:
-        """Returns what was delivered to a queue."""
+        """Returns the messages that were delivered to a queue."""
         lower, upper = self.store.reading.queue_range(topic, queue_id)
         found: list[StoredMessage] = []
         while lower < upper:
@@ -162,7 +162,7 @@ class TimingDesk:
         return found
 
     def bodies(self, topic: str = "orders", queue_id: int = 0) -> list[str]:
-        """Returns the bodies of what was delivered to a queue."""
+        """Returns the bodies of the messages that were delivered to a queue."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]
 
 
@@ -170,7 +170,7 @@ def row_of(
     desk: TimingDesk, name: str, in_ms: int, *, place: QueuePlace = ORDERS,
     key: str | None = None, **more: str,
 ) -> Row:  # fmt: skip
-    """Returns a message as it waits that is due so many ms from now."""
+    """Returns a message in its waiting form, due in some ms."""
     deliver_ms = desk.clock.wall + in_ms
     key = f"KEY{name}" if key is None else key
     said = {DELIVER_AT: str(deliver_ms), **more}

@@ -12,7 +12,7 @@ def known_shape(
     log_file_bytes: int, queue_file_bytes: int, geometry: IndexGeometry, style: str = "5.5",
     time_zone: str = "",
 ) -> KnownShape:  # fmt: skip
-    """The shape of a store that says no more of itself."""
+    """The shape of a store whose files show no more."""
     return KnownShape(
         commit_log_file_size_bytes=log_file_bytes,
         consume_queue_file_size_bytes=queue_file_bytes,
@@ -29,5 +29,5 @@ def shape_of(settings: StoreShape) -> KnownShape:
 
 
 def golden_tool_sizes(golden: GoldenStores, name: str) -> KnownShape:
-    """The sizes a store was written with."""
+    """The file sizes with which a store was written."""
     return KnownShape(**golden.shape(name))

@@ -56,7 +56,7 @@ class TransactionDesk:
         self, body: str, *, group: str = GROUP, key: str = "", queue_id: int = 0,
         topic: str = TOPIC, **more: str,
     ) -> str:  # fmt: skip
-        """Puts a half message as sending does; returns its transaction's id."""
+        """Puts a half message as a send does; returns its transaction's id."""
         key = key or f"KEY-{body}"
         properties = {
             "UNIQ_KEY": key, "WAIT": "true", "PGROUP": group, "TRAN_MSG": "true",
@@ -70,19 +70,19 @@ class TransactionDesk:
     async def decide(
         self, resolution: Resolution, *ids: str, group: str = GROUP
     ) -> list[RequestError | None]:
-        """Takes decisions; returns why each was not taken."""
+        """Applies decisions; returns the refusal of each."""
         decisions = [Decision(one, resolution) for one in ids]
         answers = await self.transactions.decide(group, decisions)
         assert [answer.transaction_id for answer in answers] == list(ids)
         return [answer.error for answer in answers]
 
     async def commit(self, *ids: str) -> None:
-        """Commits; all are taken."""
+        """Commits transactions; asserts that none is refused."""
         assert await self.decide(COMMIT, *ids) == [None] * len(ids)
         await self.settled()
 
     async def roll_back(self, *ids: str) -> None:
-        """Rolls back; all are taken."""
+        """Rolls back transactions; asserts that none is refused."""
         assert await self.decide(ROLLBACK, *ids) == [None] * len(ids)
         await self.settled()
 
@@ -96,7 +96,7 @@ class TransactionDesk:
         self.transactions.join(group, offer)
 
     async def settled(self) -> None:
-        """Returns when all that was stored is visible."""
+        """Waits until all stored messages are visible."""
         await self.store.writing.drain()
         await self.talking.settled()
         await turns()
@@ -117,12 +117,12 @@ class TransactionDesk:
             by_ms -= 500
 
     def messages(self, topic: str = TOPIC, queue_id: int = 0) -> list[StoredMessage]:
-        """Returns what lies in a queue."""
+        """Returns the messages of a queue."""
         wanted = ReadRange(topic, queue_id, 0, 1024, 1 << 24)
         return [decode_record(one) for one in at_once(self.store.reading.pull(wanted)).records]
 
     def bodies(self, topic: str = TOPIC, queue_id: int = 0) -> list[str]:
-        """Returns the bodies of what lies in a queue."""
+        """Returns the bodies of a queue's messages."""
         return [message.body.decode() for message in self.messages(topic, queue_id)]
 
     def halves(self) -> list[StoredMessage]:
@@ -134,7 +134,7 @@ class TransactionDesk:
         return self.bodies(GIVEN_UP_TOPIC)
 
     def named(self) -> list[list[int]]:
-        """Returns the half messages that each message of done ones names."""
+        """Returns the half messages that each op message names."""
         wanted = ReadRange(OP_HALF_TOPIC, 0, 0, 1024, 1 << 24)
         return [read_op(record) for record in at_once(self.store.reading.pull(wanted)).records]
 

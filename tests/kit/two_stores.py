@@ -39,7 +39,7 @@ class TwoStores:
             await self.log_copy.append(at, log.read(at, size))
 
     async def show(self) -> None:
-        """Makes the follower's consumers see all that it has, as a leader's marks do."""
+        """Makes the follower's whole log visible, as marks of the leader would."""
         store = self.follower.store
         store.marks.replicate(self.leader.store.appended, self.leader.store.marks.appended.time_ms)
         await store.writing.durability.drain()

@@ -36,26 +36,26 @@ OTHER: Final = Tenant("othertopic", "othergroup", "c@other", "OTHER", "S3CRET")
 GRANTS: Final = (f"all topic:{MINE.topic}", f"all group:{MINE.group}")
 HOUR_MS: Final = 3_600_000
 MESSAGES: Final = 37
-"""Of the other one's topic; no number of mine is the same."""
+"""Number of messages in the other tenant's topic; no number of mine equals it."""
 STANDS_AT: Final = 29
 DUE_MS: Final = START_MS + 2 * HOUR_MS + 123_000
 RETRY: Final = f"%RETRY%{OTHER.group}_{MINE.topic}"
-"""Where the other one's group gets messages of mine again."""
+"""Retry topic in which the other tenant's group gets messages of my topic again."""
 
 
 class TwoTenants:
-    """The broker, and the handles and ids by which its calls name what is there."""
+    """The broker, and the handles and ids that its calls use."""
 
     def __init__(self, desk: AuthorisedBroker) -> None:
         self.desk = desk
         self.asked: list[Command] = []
-        """What the other one's client was asked."""
+        """Commands that the other tenant's client received."""
         self.values: dict[str, tuple[str, list[str]]] = {}
-        """By kind: mine, and those of the other one."""
+        """Values by kind: mine, and the other tenant's."""
 
     # -- what is there -------------------------------------------------------------------------
     async def populate(self) -> None:
-        """Stores what both have."""
+        """Stores the messages and state of both tenants."""
         desk, tables = self.desk, self.desk.store.tables
         for one in (MINE, OTHER):
             tables.topics.adopt(one.topic, 1)
@@ -148,7 +148,7 @@ class TwoTenants:
 
     # -- what is told, and what it stands at ---------------------------------------------------
     def leaks(self, answer: Any, given: Iterable[str]) -> list[str]:
-        """Returns what an answer tells of the other one, but for what the caller said itself."""
+        """Returns what an answer reveals of the other tenant beyond the request's own words."""
         known = {text.removeprefix(prefix) for text in given for prefix in ("", "%RETRY%", "%DLQ%")}
         found: list[str] = []
         for value in _leaves(answer):
@@ -166,7 +166,7 @@ class TwoTenants:
         return found
 
     async def standing(self) -> dict[str, Any]:
-        """Returns all that the other one has, as it is now."""
+        """Returns the present state of the other tenant."""
         store, broker = self.desk.store, self.desk.broker
         await broker.talking.settled()
         offsets = store.tables.offsets.all_of(OTHER.group)

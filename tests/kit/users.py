@@ -17,12 +17,12 @@ DATE: Final = date_from_ms(START_MS)
 
 
 def grant_of(user: str, actions: str, resource: str, **given: object) -> Grant:
-    """Returns a rule as people write it: ("app", "pub,sub", "topic:orders-*")."""
+    """Parses a rule such as ("app", "pub,sub", "topic:orders-*")."""
     return Grant(user, actions_from_text(actions), resource_from_text(resource), **given)  # type: ignore[arg-type]
 
 
 def access_of(*grants: Grant, clock: FakeClock | None = None) -> Access:
-    """Returns a broker's users, admin, app and off, of which the last is turned off; and rules."""
+    """Returns a broker's access control: users admin, app and off (disabled), and rules."""
     table = UserTable(SimDisk(), Path("/store"))
     table.roster.add(User("admin", SECRET, is_admin=True))
     table.roster.add(User("app", SECRET))

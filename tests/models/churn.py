@@ -56,7 +56,7 @@ class Churn(SeededStore):
         self.number = 0
 
     async def run(self) -> None:
-        """Deletes so many topics, and expire files meanwhile."""
+        """Deletes a number of topics while files expire."""
         await self.open()
         self.pull = Pull(self.store)
         self.store._structures.log_files.count_max = OPEN_MAX
@@ -125,7 +125,7 @@ class Churn(SeededStore):
 
 
 def churn(seed: int, tally: ChurnTally, *, deletes: int) -> None:
-    """Runs once.
+    """Runs one churn.
 
     Errors   AssertionError, or whatever escaped; the seed is part of its notes
     """

@@ -26,14 +26,14 @@ LEASED: Final = "leased"
 SKIPPED: Final = "skipped"
 DEAD: Final = "dead"
 LEFT: Final = frozenset({WAITING, DELAYED, LEASED})
-"""Of what may still come."""
+"""Kinds of copies that may still be delivered."""
 RENEWED_MS: Final = 60_000
 WRITTEN_MS: Final = 200
 """Within this, a begin is on the disk."""
 
 
 class State(NamedTuple):
-    """One state a copy may be in; `renews`: while the client of its lease is alive."""
+    """A possible state of a copy; `renews`: its lease lasts while its client is alive."""
 
     kind: str
     number: int = 0
@@ -80,17 +80,17 @@ class GroupModel:
         self.begun_ms = 0
         self.is_ordered = is_ordered
         self.has_left_order = self.was_ordered = False
-        """Since then leased messages come back after a look, as far as is known."""
+        """Whether the group left order: leased messages then return after a receive's look."""
         self.messages: dict[str, Message] = {}
         self.worlds: dict[str, frozenset[World]] = {}
         self.may_die_again: Counter[str] = Counter()
-        """Dead letters whose message was not settled when the broker was killed."""
+        """Dead letters whose original message was unsettled at a kill."""
         self.floors: dict[int, int] = {}
-        """Offset of a queue below which messages are gone."""
+        """Offset of a queue below which messages are purged."""
         self.gone: set[str] = set()
-        """Messages of which a record is gone: what is left of them may end with its lease."""
+        """Messages with a purged record: their remaining copies may end with their lease."""
         self.alive_until_ms = 0
-        """How long leases renew themselves."""
+        """Time until which leases are renewed automatically."""
 
     def _event(self, bodies: Iterable[str], event: Event, what: str = "", ok: Told = True) -> None:
         """Applies an event to some messages; `ok` None: the outcome is unknown."""
@@ -105,7 +105,7 @@ class GroupModel:
 
     # -- what is next --------------------------------------------------------------------------
     def _next(self, state: State, now_ms: int) -> State:
-        """Returns what a copy is to be by now, by itself or when a receive finds it."""
+        """Returns the state that a copy has now, by itself or once a receive finds it."""
         if state.kind not in LEFT or state.at_ms > now_ms:
             return state
         if state.renews and now_ms < self.alive_until_ms:
@@ -113,16 +113,16 @@ class GroupModel:
         return self.again(WAITING, state)
 
     def again(self, kind: str, state: State, at_ms: int = 0) -> State:
-        """Returns what a copy is that comes back, if it may."""
+        """Returns the state of a copy that is redelivered; BURIED after the last attempt."""
         return State(kind, state.number, at_ms) if state.number < self.attempts_max else BURIED
 
     def _due(self, state: State, now_ms: int) -> str:
-        """Returns what a receive finds: WAITING goes out, DEAD is given up; nothing: ""."""
+        """Returns what a receive does: WAITING: delivers it, DEAD: dead-letters it, "": nothing."""
         is_found = self.is_ordered or state.kind == WAITING  # The rest is brought back before.
         return self._next(state, now_ms).kind if is_found and state.kind in LEFT else ""
 
     def _each(self, now_ms: int, by_due: Ways) -> Event:
-        """Returns the event that each copy goes one of the ways of what is due; None: it stays."""
+        """Returns the event that each due copy changes in one of the given ways; None: it stays."""
 
         def ways(s: State) -> list[State]:
             return [way(s) if way else s for way in by_due.get(self._due(s, now_ms), [None])]
@@ -130,7 +130,7 @@ class GroupModel:
         return lambda world: [*product(*map(ways, world))]
 
     def _lets_by(self, message: Message, now_ms: int) -> Iterable[tuple[str, Event]]:
-        """Yields the others of its message group, with the event that it is not in the way."""
+        """Yields the other messages of its message group, with the event that none blocks it."""
         earlier = self._each(now_ms, {WAITING: [], LEASED: []})
         later = self._each(now_ms, {LEASED: []})
         for mate in self.messages.values() if self.is_ordered else ():
@@ -153,7 +153,7 @@ class GroupModel:
         self.is_begun, self.begun_ms = True if is_told else None, now_ms
 
     def sent(self, message: Message) -> None:
-        """A message is stored; one that was a dead letter only if nothing else is left of it."""
+        """Records a stored message; a redriven dead letter must have no other copy."""
         self.messages[message.body] = message
         self.gone.discard(message.body)
         self.worlds.setdefault(message.body, frozenset({()}))
@@ -173,7 +173,7 @@ class GroupModel:
         return event
 
     def received(self, found: list[Delivery], asked: Asked, now_ms: int) -> None:
-        """A receive was answered by now."""
+        """Records the answer of a receive."""
         assert len(found) <= asked.most
         messages = {body: self.messages[body] for body, _ in found}
         for body, lease in found:
@@ -190,14 +190,14 @@ class GroupModel:
             self.nothing_more(asked.at_ms)
 
     def received_unanswered(self, now_ms: int, until_ms: int, delivery: int) -> None:
-        """A receive was cut off: whatever could go out may be leased."""
+        """Records a receive that a crash cut off: all deliverable messages may be leased."""
         for body, worlds in self.worlds.items():
             self.may_die_again[body] += any(self._due(s, now_ms) == DEAD for w in worlds for s in w)
         self._event(self.worlds, self._leased(State(LEASED, 0, until_ms, delivery), now_ms, None))
         self.looked("", now_ms)
 
     def repeated(self, found: list[Delivery], given: list[Delivery], now_ms: int) -> bool:
-        """A receive was made again: whether it was given what is left of what it had.
+        """Returns whether a repeated receive got the remaining messages of its first answer.
 
         found   with the numbers of `given` where body and attempt are those
         """
@@ -214,7 +214,7 @@ class GroupModel:
         return is_same
 
     def looked(self, tag: str, now_ms: int) -> None:
-        """A receive looked: it may pass over what it does not want, bury, renew."""
+        """Records a receive's look: it may skip filtered messages, dead-letter and renew."""
         after = partial(self._next, now_ms=now_ms)
         seen: Ways = {LEASED: [None, after], DEAD: [None, after]}
         passing: Ways = {**seen, WAITING: [None, lambda s: s._replace(kind=SKIPPED)]}
@@ -222,7 +222,7 @@ class GroupModel:
             self._event([body], self._each(now_ms, seen if tag in ("", message.tag) else passing))
 
     def steps_done(self, now_ms: int) -> None:
-        """Everything that is due by itself has happened; what receives find waits for them."""
+        """Records that all due work is done, except work that only a receive does."""
         after = partial(self._next, now_ms=now_ms)
         back: Ways = {"": [None, after] if self.was_ordered else [after], LEASED: [None, after]}
         self._event(self.worlds, self._each(now_ms, back))
@@ -251,7 +251,7 @@ class GroupModel:
         self._event(self.worlds, lambda world: product(*map(ways, world)))
 
     def nothing_more(self, now_ms: int) -> None:
-        """A receive had room for more: what could have come was in no state to."""
+        """Records that a receive got fewer than it asked for: no other message was deliverable."""
         none = self._each(now_ms, {WAITING: [], DEAD: []})
         for body, message in self.messages.items():
             mates = [(let_by, self.worlds[m]) for m, let_by in self._lets_by(message, now_ms)]
@@ -262,7 +262,7 @@ class GroupModel:
     def applied(
         self, body: str, delivery: int, ok: Told, *changes: Callable[[State], World]
     ) -> None:
-        """A handle of a delivery was used: good, or not; one of the changes came of it."""
+        """Records the use of a handle, valid or not; one of the changes is its effect."""
 
         def event(world: World) -> Iterable[World]:
             for used in [s for s in world if (s.kind, s.delivery) == (LEASED, delivery)]:
@@ -271,7 +271,7 @@ class GroupModel:
         self._event([body], event, f"settled by a handle of delivery {delivery}", ok)
 
     def reset(self, queue_id: int, queue_offset: int, *, is_told: bool = True) -> None:
-        """The group's offset in a queue was set; not told: perhaps."""
+        """Records a set offset of the group in a queue; without an answer: perhaps."""
         self.is_begun = self.is_begun or is_told or None
 
         def left(new: World, world: World) -> Iterable[World]:
@@ -319,7 +319,7 @@ class GroupModel:
         return _parts(ways, world)
 
     def kinds(self, body: str) -> set[str]:
-        """Returns what copies of a message may be."""
+        """Returns the possible kinds of a message's copies."""
         return {state.kind for world in self.worlds.get(body, ()) for state in world}
 
     def check_end(self, dead_letters: list[str]) -> None:

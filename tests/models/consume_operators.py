@@ -20,7 +20,7 @@ END_ROUNDS: Final = 40
 
 
 async def bodies_of(walk: ConsumeWalk, topic: str, queue_id: int) -> list[str]:
-    """Returns the bodies of a queue; "" for each message that is gone."""
+    """Returns the bodies of a queue; "" for each removed message."""
     while walk.store.dispatched < walk.store.appended:
         await walk.loop.pause(0.005)
     lower, end = walk.store.reading.queue_range(topic, queue_id)
@@ -33,7 +33,7 @@ async def bodies_of(walk: ConsumeWalk, topic: str, queue_id: int) -> list[str]:
 
 
 async def check_topics(walk: ConsumeWalk) -> None:
-    """Compares what was sent with what is pulled."""
+    """Compares the sent messages with the pulled ones."""
     for (topic, queue_id), sent in walk.sent.items():
         floor = walk.floors.get((topic, queue_id), 0)
         left = [body for body, _ in sent[floor:]]
@@ -49,7 +49,7 @@ async def reset(
     queue_ids: list[int],
     turns: int | None = None,
 ) -> None:
-    """Sets a group's offsets, not where a message stands twice."""
+    """Sets a group's offsets, except in topics that contain a message twice."""
     topic, model = GROUPS[group], walk.models[group]
     if topic in walk.redriven:
         return
@@ -85,7 +85,7 @@ def check_place(target: ResetTarget, sent: list[tuple[str, int]], at: int, floor
 
 
 async def redrive(walk: ConsumeWalk, group: str, count: int, turns: int | None = None) -> None:
-    """Sends dead letters again, where nothing else is left of them in any group."""
+    """Redrives dead letters that have no other copy in any group."""
     topic = GROUPS[group]
     desk = Redrive(walk.store, STORE_HOST)
     planned = [one.message_id for one in await desk.redrive(group, count, dry_run=True)]
@@ -138,7 +138,7 @@ async def leave_order(walk: ConsumeWalk, group: str) -> None:
 
 
 async def end(walk: ConsumeWalk) -> None:
-    """Settles everything that comes until nothing does, then compares what is left."""
+    """Settles all deliveries until none is left, then compares the rest."""
     await walk.leave()
     walk.handles.clear()
     for _ in range(END_ROUNDS):

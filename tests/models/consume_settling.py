@@ -19,7 +19,7 @@ async def settle(
     walk: ConsumeWalk, call: Callable[[], Awaitable[list[Settled]]], handles: list[Handle],
     change: Change, turns: int | None = None, halves: Sequence[Change] = (),
 ) -> list[Settled]:  # fmt: skip
-    """Uses handles of one group; `change` is what becomes of their messages.
+    """Uses handles of one group; `change` is the new state of their messages.
 
     halves   or that, in order, of a call that was cut off: it puts messages, then tells of them
     """
@@ -52,7 +52,7 @@ async def change(
     walk: ConsumeWalk, group: str, handles: list[Handle], invisible_ms: int,
     turns: int | None = None,
 ) -> None:  # fmt: skip
-    """Hides messages for another time; the new handles are as good as the old ones."""
+    """Changes the invisible time of messages; old and new handles are valid."""
     walk.note("changes", group, invisible_ms)
     entries = [(text, invisible_ms) for text in [h.text for h in handles]]
     call = partial(walk.consume.change_invisible, group, GROUPS[group], entries)
@@ -70,7 +70,7 @@ async def change(
 async def send_back(
     walk: ConsumeWalk, group: str, handles: list[Handle], level: int, turns: int | None = None
 ) -> None:
-    """Sends messages back."""
+    """Sends messages back for a retry."""
     walk.note("send backs", group, level)
     entries = [(text, level) for text in [h.text for h in handles]]
     call = partial(walk.consume.send_back, group, GROUPS[group], entries)
@@ -86,7 +86,7 @@ async def send_back(
 async def give_up(
     walk: ConsumeWalk, group: str, handles: list[Handle], turns: int | None = None
 ) -> None:
-    """Makes messages dead letters."""
+    """Dead-letters messages."""
     walk.note("given up", group)
     texts = [h.text for h in handles]
     call = partial(walk.consume.forward_to_dead_letters, group, GROUPS[group], texts)
@@ -94,6 +94,6 @@ async def give_up(
 
 
 def _is_ordered(handle: Handle) -> bool:
-    """Returns whether a handle is of a lease in order."""
+    """Returns whether a handle is of a FIFO lease."""
     place, _, _ = runs_of([handle.text])[0]
     return place is not None and place.revive_queue == ORDERED

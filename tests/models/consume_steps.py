@@ -20,19 +20,19 @@ from tests.sim.seeded_store import tell_seeded
 
 SECONDS: Final = (0, 1, 5, 10, 30, 60)
 KILLED_PART: Final = 0.15
-"""Of calls, within which the broker is killed."""
+"""Share of calls during which the broker is killed."""
 TURNS_MAX: Final = 12
 HANDLES_MAX: Final = 6
 WORDS_MAX: Final = 4
 COUNT_MAX: Final = 9
 ATTEMPTS: Final = "pq"
 AGAIN_PART: Final = 0.5
-"""Of receives with an attempt id, that are made again at once."""
+"""Share of receives with an attempt id that are repeated at once."""
 Take = Callable[[ConsumeWalk, Random], Awaitable[None]]
 
 
 def _turns(chance: Random) -> int | None:
-    """Returns how long after a call begins the broker is killed; mostly it is not."""
+    """Returns the iterations from a call's begin to the kill; None, mostly: no kill."""
     return chance.randint(0, TURNS_MAX) if chance.random() < KILLED_PART else None
 
 
@@ -147,7 +147,7 @@ async def _redrive(walk: ConsumeWalk, chance: Random) -> None:
 
 
 def _queues(walk: ConsumeWalk, topic: str, chance: Random) -> list[int]:
-    """Returns one queue of a topic, or none, which means all."""
+    """Returns one queue of a topic, or an empty list, which means all."""
     return chance.choice(([], [chance.randrange(walk.queues[topic])]))
 
 
@@ -220,7 +220,7 @@ TAKEN: Final[dict[Take, int]] = {
     _leave_order: 1, _time_passes: 5,
     _time_passes_unseen: 2, _restart: 2, _kill: 2, _cut: 2, _pull: 1,
 }  # fmt: skip
-"""How often each is taken, in parts of all."""
+"""Weights of the steps."""
 
 
 async def _walk_on(

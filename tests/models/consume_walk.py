@@ -51,20 +51,20 @@ ATTEMPTS: Final = 3
 GROUPS: Final = {"workers": "orders", "auditors": "orders", "readers": "steps"}
 """The topic of each group; `steps` is received in order."""
 ORDERED_PART: Final = 0.4
-"""Of walks, in which auditors begin to receive in order too."""
+"""Share of walks in which auditors also receive in order."""
 AT_END_PART: Final = 0.3
 """Of walks, in which workers begin at the end of their topic."""
 DELAYS_MS: Final = (1_000, 5_000, 10_000, 30_000)
 HANDLES_KEPT: Final = 64
 CALLS_TOLD: Final = 60
-"""Of the last calls, when a walk fails."""
+"""Number of last calls that a failed walk reports."""
 QUIET_S: Final = 0.1
-"""Within this, all that a call makes others do is done."""
+"""Time within which other tasks finish the work that a call caused."""
 OK: Final = SettleStatus.OK
 
 
 class Handle(NamedTuple):
-    """A handle that was given out, by its delivery."""
+    """A handle that a receive returned, with its delivery."""
 
     group: str
     text: str
@@ -73,7 +73,7 @@ class Handle(NamedTuple):
 
 
 class Parked(NamedTuple):
-    """A receive that waits."""
+    """A parked receive."""
 
     group: str
     asked: Asked
@@ -81,7 +81,7 @@ class Parked(NamedTuple):
 
 
 Attempts = dict[tuple[str, str], list[Delivery]]
-"""What receives with an attempt id were given, by group and id."""
+"""Deliveries of receives with an attempt id, by group and id."""
 
 
 class ConsumeWalk(SeededStore):
@@ -114,7 +114,7 @@ class ConsumeWalk(SeededStore):
         self.floors: dict[tuple[str, int], int] = {}
         """Offset of a queue below which messages were purged, or deleted with their topic."""
         self.redriven: set[str] = set()
-        """Topics in which messages stand twice."""
+        """Topics that contain messages twice."""
         self.counts: Counter[str] = Counter()
         self.calls: deque[str] = deque(maxlen=CALLS_TOLD)
         self.number = 0
@@ -124,7 +124,7 @@ class ConsumeWalk(SeededStore):
 
     @property
     def now_ms(self) -> int:
-        """Wall time."""
+        """The wall time."""
         return self.loop.clock.wall_ms()
 
     def note(self, what: str, *words: object) -> None:
@@ -150,7 +150,7 @@ class ConsumeWalk(SeededStore):
         await self.store.tables.topics.create(topic, queue_count=QUEUES, attributes=attributes)
 
     async def open_crashed(self, image: Image) -> None:
-        """Opens what a crash left."""
+        """Opens the store that a crash left."""
         await stop_short()
         await self._open(image)
         self._restarted(is_crash=True)
@@ -168,14 +168,14 @@ class ConsumeWalk(SeededStore):
         await self.consume.recover()
 
     async def restart(self) -> None:
-        """Stops in order, and opens again."""
+        """Stops cleanly, and opens again."""
         self.note("restarts")
         await self.close()
         await self._open(self.disk.image)
         self._restarted(is_crash=False)
 
     async def close(self) -> None:
-        """Stops in order: those who wait are answered."""
+        """Stops cleanly: parked receives are answered."""
         self.consume.drain()
         await self.served()
         assert not self.parked, "a stop answers those who wait"
@@ -196,7 +196,7 @@ class ConsumeWalk(SeededStore):
         await self.open_crashed(self.disk.image.cut(Random(self.random.getrandbits(32))))
 
     async def killed_during(self, call: Awaitable[Any], turns: int) -> Any:
-        """Kills while a call is under way; returns what it was answered, None if nothing."""
+        """Kills the broker during a call; returns the call's answer, None without one."""
         assert not self.parked, "what they get would not be seen"
         task = asyncio.ensure_future(call)
         for _ in range(turns):
@@ -213,13 +213,13 @@ class ConsumeWalk(SeededStore):
         return await self.killed_during(call(), turns)
 
     async def seen(self) -> None:
-        """Returns when what is stored can be read, and those who waited for it have it."""
+        """Waits until stored messages are readable, and parked receives have them."""
         while self.store.dispatched < self.store.appended:
             await self.loop.pause(0.005)
         await self.served()
 
     async def step_all(self) -> None:
-        """Runs everything that is due by itself."""
+        """Runs all due work."""
         for service in (self.consume.step, self.schedule.step, self.consume.step):
             for _ in range(200):
                 now = Now(self.loop.clock.monotonic_ms(), self.now_ms)
@@ -232,7 +232,7 @@ class ConsumeWalk(SeededStore):
                 await self.loop.pause(0.005)
 
     async def steps(self) -> None:
-        """Runs everything that is due by itself, and compares the result with the model."""
+        """Runs all due work, and compares the result with the model."""
         await self.step_all()
         for model in self.models.values():
             model.steps_done(self.now_ms)
@@ -241,7 +241,7 @@ class ConsumeWalk(SeededStore):
             self.models[group].nothing_more(self.now_ms)
 
     def emptied(self, topic: str, floors: dict[int, int], *, is_whole: bool) -> None:
-        """Tells the models that messages below offsets of queues are gone.
+        """Tells the models that messages below offsets of queues were removed.
 
         is_whole   whether the retries of all messages of the topic are gone
         """
@@ -277,8 +277,8 @@ class ConsumeWalk(SeededStore):
     ) -> int:  # fmt: skip
         """Receives; `turns` of the loop later the broker is killed. Returns how many came.
 
-        attempt   names the receive: what it was given before comes again
-        renews    its leases last as long as its client is heard of
+        attempt   attempt id: a repeated receive gets the same messages again
+        renews    whether its leases last while its client makes calls
         """
         self.note("receives", group, count, invisible_ms, tag, turns, attempt, renews)
         asked, model = Asked(count, tag, self.now_ms), self.models[group]
@@ -313,7 +313,7 @@ class ConsumeWalk(SeededStore):
         return ReceiveRequest(group, GROUPS[group], wanted, most, invisible_ms, 0, "client")
 
     def given(self, group: str, received: Received, *, renews: bool = False) -> list[Delivery]:
-        """Returns what came, with numbers of its own."""
+        """Returns the received messages, with numbers of their deliveries."""
         found: list[Delivery] = []
         for record, attempt, text in zip(
             received.records, received.attempts, received.handles, strict=True
@@ -329,7 +329,7 @@ class ConsumeWalk(SeededStore):
         return found
 
     def _is_again(self, group: str, attempt: str, found: list[Delivery]) -> bool:
-        """Returns whether what came is what the receive was given before."""
+        """Returns whether a repeated receive got its earlier messages."""
         given = self.attempts.get((group, attempt), [])
         left, same = [*given], []
         for one in found:  # A message may have come twice, each time for the same attempt.
@@ -349,13 +349,13 @@ class ConsumeWalk(SeededStore):
         return True
 
     async def received(self, request: ReceiveRequest) -> Received:
-        """Returns what a receive is answered, at once or later."""
+        """Returns the answer of a receive, at once or later."""
         found = self.consume.receive(request)
         return await found if isawaitable(found) else found
 
     # -- waiting -------------------------------------------------------------------------------
     async def park(self, group: str, count: int, invisible_ms: int, wait_ms: int) -> None:
-        """Begins a receive that waits."""
+        """Begins a receive, which parks without messages."""
         self.note("waits", group, count, invisible_ms, wait_ms)
         asked = Asked(count, "", self.now_ms)
         request = self.request(group, asked, invisible_ms)._replace(wait_ms=wait_ms)
@@ -365,7 +365,7 @@ class ConsumeWalk(SeededStore):
         await self.served()
 
     async def served(self) -> None:
-        """Compares what came for those who waited, in the order they came."""
+        """Compares the answers of parked receives, in their order."""
         if self.parked:
             await self.loop.pause(QUIET_S)
         waiting, self.parked = self.parked, []

@@ -29,11 +29,11 @@ GIVEN_UP: Final = "given up"
 States = frozenset[str]
 EARLY_MS: Final = 50
 LATE_MS: Final = 2_500
-"""A slot of the timer is a second, a clock set by part of one adds up to another; then a look."""
+"""Allowed lateness: a slot of a second, a second of rounding by set clocks, and a look."""
 LOOK_MS: Final = 5_000
-"""How often a level is looked at."""
+"""Interval between two looks at a delay level."""
 RECALLED_MS: Final = 2_500
-"""A message that has so long to go is recalled for sure."""
+"""Remaining time from which on a recall must succeed."""
 
 
 class Sent(NamedTuple):
@@ -58,14 +58,14 @@ class Sent(NamedTuple):
 
     @property
     def waits_ms(self) -> int:
-        """How long it waits."""
+        """The length of the wait."""
         return self.due_ms - self.since[0].wall_ms
 
     def left_ms(self, now: Now) -> tuple[int, int]:
-        """Returns how long it is until it is due, at least and at most."""
+        """Returns the least and the longest remaining wait."""
         ahead = [then.wall_ms - then.monotonic_ms for then in self.since]
         due_ms = self.due_ms - now.monotonic_ms
-        # A start that finds the clock set back waits once more.
+        # A start that finds the clock set back waits the whole delay again.
         anew_ms = self.since[-1].monotonic_ms + self.waits_ms - now.monotonic_ms
         if len(self.since) == 1:
             anew_ms = due_ms - ahead[0]
@@ -81,7 +81,7 @@ class LaterModel:
         self.said: dict[str, Verdict] = {}
 
     def took(self, one: Sent, *, ok: bool) -> None:
-        """Records a send that was answered; not ok: the outcome is unknown."""
+        """Records a send; without `ok` its outcome is unknown."""
         self.sent[one.key] = one
         self.states[one.key] = frozenset({one.kind} if ok else {one.kind, ABSENT})
 
@@ -91,7 +91,7 @@ class LaterModel:
         self.states[key] = left
 
     def _turn(self, key: str, old: str, new: str, *, ok: bool | None) -> None:
-        """Moves a message from one state to another; `ok` None: perhaps."""
+        """Moves a message from one state to another; perhaps, if `ok` is None."""
         states = self.states[key]
         if old in states:
             self.states[key] = (states - {old} if ok else states) | {new}
@@ -106,7 +106,7 @@ class LaterModel:
         self._turn(key, WAITING, RECALLED, ok=is_sure)
 
     def decided(self, key: str, resolution: str, refusal: str | None, *, is_told: bool) -> None:
-        """Records the answer to a decision; `refusal`: name of the error; not told: unknown."""
+        """Records the answer to a decision; `refusal`: name of the error; no answer: unknown."""
         new = CAME if resolution == COMMIT else ROLLED_BACK
         said = self.said.get(key, NOTHING)
         self.said[key] = said = said._replace(asked=said.asked | {resolution})
@@ -123,11 +123,11 @@ class LaterModel:
             self._keep(key, {ABSENT}, f"was not found: {refusal}")
 
     def asked(self, key: str) -> None:
-        """A producer was asked about a transaction."""
+        """Records a transaction check that a producer received."""
         self._keep(key, {HALF}, "was asked about")
 
     def restarted(self, now: Now, *, unseen_ms: int) -> None:
-        """The broker started: what waits may be measured by the clock of now.
+        """Records a start: waiting messages may be measured by the present clock.
 
         unseen_ms   by how much the clock was set before a kill, of what was not written down
         """
@@ -141,9 +141,9 @@ class LaterModel:
     def looked(
         self, there: Counter[tuple[str, str]], given_up: Counter[str], now: Now, *, is_stepped: bool
     ) -> None:
-        """Everything that lies in topics: (topic, key), and what was given up.
+        """Compares the topics: (topic, key) of each message, and the expired transactions.
 
-        is_stepped   whatever is due has been done
+        is_stepped   whether all due work is done
         """
         for topic, key in there:
             assert key in self.sent, f"{key} was never sent"
@@ -168,15 +168,15 @@ class LaterModel:
                 self.states[key] = frozenset({GIVEN_UP})
 
     def open_halves(self) -> list[str]:
-        """Returns transactions that may be undecided."""
+        """Returns the transactions that may be undecided."""
         return [key for key, states in self.states.items() if HALF in states]
 
     def waiting(self) -> list[str]:
-        """Returns what may still wait."""
+        """Returns the messages that may still wait."""
         return [key for key, states in self.states.items() if WAITING in states]
 
     def is_over(self) -> None:
-        """Drops messages and transactions that never came up: their sends were not stored."""
+        """Drops messages and transactions that never appeared: their sends were not stored."""
         for key, states in self.states.items():
             if states & {HALF, WAITING}:
                 self._keep(key, states - {HALF, WAITING}, "is stuck")

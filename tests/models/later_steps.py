@@ -20,18 +20,18 @@ from tests.sim.seeded_store import tell_seeded
 DELAYS_MS: Final = (1, 400, 1_000, 2_600, 7_000, 30_000, 150_000)
 PASSED_MS: Final = (0, 40, 300, 700, 1_000, 1_000, 2_000, 5_000, 31_000)
 CUT_PART: Final = 0.15
-"""Of calls, within which the broker ends."""
+"""Share of calls during which the broker ends."""
 TURNS_MAX: Final = 14
 TURNS_OF_STEPS_MAX: Final = 60
 DECIDED_MAX: Final = 4
 UNSET_PART: Final = 0.6
-"""Of walks in which the clock is never set."""
+"""Share of walks in which the clock is never set."""
 DECISIONS: Final = (Resolution.COMMIT, Resolution.ROLLBACK)
 Take = Callable[[LaterWalk, Random], Awaitable[None]]
 
 
 def _turns(chance: Random, most: int = TURNS_MAX) -> int | None:
-    """Returns how long after a call begins the broker ends; mostly it does not."""
+    """Returns the iterations from a call's begin to the broker's end; None, mostly: no end."""
     return chance.randint(0, most) if chance.random() < CUT_PART else None
 
 
@@ -115,7 +115,7 @@ TAKEN: Final[dict[Take, int]] = {
     _send: 2, _send_level: 5, _send_timed: 7, _send_half: 6, _recall: 4, _decide: 6,
     _decide_wrongly: 1, _time_passes: 14, _jump: 3, _restart: 1, _kill: 1, _cut: 1,
 }  # fmt: skip
-"""How often each is taken, in parts of all."""
+"""Weights of the steps."""
 
 
 async def _walk_on(

@@ -48,7 +48,7 @@ from tests.sim.seeded_store import SeededStore, stop_short
 TOPICS: Final = ("orders", "bills")
 QUEUES: Final = 2
 GROUPS: Final = TOPICS
-"""Of producers: a transaction is of the group that is named as its topic, where none is said."""
+"""Producer groups: a transaction without a group belongs to the group named as its topic."""
 RULES: Final = CheckRules(timeout_ms=6_000, interval_ms=30_000, checks_max=3, keep_ms=0)
 LEVELS: Final = "1s 5s 10s 30s"
 LEVELS_MS: Final = (1_000, 5_000, 10_000, 30_000)
@@ -67,7 +67,7 @@ JUMPS_MS: Final = (700, 5_000, HOUR_MS, 30 * 24 * HOUR_MS)
 """Amounts by which the clock is set."""
 END_PAUSE_MS: Final = 61_000
 END_STEP_MS: Final = 3_000
-"""The broker has little to do then; steps as often as it asks for cost ten times the time."""
+"""Steps at the end are this far apart, which takes a tenth of the time: little is due."""
 
 
 class LaterWalk(SeededStore):
@@ -78,16 +78,16 @@ class LaterWalk(SeededStore):
         self.is_sync = flush == "sync"
         self.model = LaterModel()
         self.handles: dict[str, str] = {}
-        """What messages are recalled by, by key."""
+        """Recall handles by key."""
         self.halves: dict[str, tuple[str, str]] = {}
         """(group, transaction's id) by key."""
         self.counts: Counter[str] = Counter()
         self.calls: deque[str] = deque(maxlen=CALLS_TOLD)
         self.number = 0
         self.set_ms = 0
-        """By how much the wall clock was set forward in all."""
+        """Sum of the wall clock's jumps."""
         self.unseen_ms = 0
-        """By how much it was set since the broker saw and saved that."""
+        """Sum of the jumps that the broker has not seen and saved."""
         self.ending = self.kill
 
     @property
@@ -96,7 +96,7 @@ class LaterWalk(SeededStore):
         return Now(self.loop.clock.monotonic_ms(), self.loop.clock.wall_ms())
 
     def note(self, what: str, *words: object) -> None:
-        """Counts a call, and keeps it for when the walk fails."""
+        """Counts a call, and keeps it for the report of a failure."""
         self.counts[what] += 1
         passed_ms = self.now.monotonic_ms
         self.calls.append(f"{passed_ms} {self.set_ms:+} {what} {' '.join(map(str, words))}")
@@ -133,9 +133,9 @@ class LaterWalk(SeededStore):
         return True
 
     async def open_again(self, image: Image, rested_ms: int = 0) -> None:
-        """Opens the store once more, and lets all services look at the clock.
+        """Opens the store again, and lets all services read the clock.
 
-        rested_ms   for how long it was closed: laps of the wheel are made up for one by one
+        rested_ms   how long the store was closed; the timer processes missed laps one by one
         """
         await self._open(image)
         self.model.restarted(self.now, unseen_ms=self.unseen_ms)
@@ -145,7 +145,7 @@ class LaterWalk(SeededStore):
         await self.steps()
 
     async def restart(self, rest_ms: int = 0) -> None:
-        """Stops in order, and opens again after some time."""
+        """Stops cleanly, and opens again after some time."""
         self.note("restarts", rest_ms)
         for service in (self.timer, self.schedule, self.transactions):
             await service.close()
@@ -181,7 +181,7 @@ class LaterWalk(SeededStore):
         return task.result() if task.done() else None
 
     async def ended(self, turns: int | None) -> None:
-        """Ends the life in which a call was cut off, and looks."""
+        """Compares, after a restart of the broker if it ended during the call."""
         if turns is None:
             await self.look()
         else:
@@ -189,12 +189,12 @@ class LaterWalk(SeededStore):
 
     # -- time ----------------------------------------------------------------------------------
     async def steps(self) -> None:
-        """Runs everything that is due by itself, then looks."""
+        """Runs all due work, then compares."""
         await self.step_all()
         await self.look(is_stepped=True)
 
     async def step_all(self) -> int:
-        """Takes steps until all services wait; returns when one of them is to go on."""
+        """Runs steps until all services wait; returns the time of the next step."""
         for _ in range(2):  # What one puts another one delivers.
             times = [await self._done(self.timer)]
             self.unseen_ms = 0  # What it saw is written down; a kill before leaves nothing of it.
@@ -271,7 +271,7 @@ class LaterWalk(SeededStore):
         await self.ended(turns)
 
     async def recall(self, key: str, turns: int | None = None) -> None:
-        """Takes a message back that waits for its time."""
+        """Recalls a message that waits for its time."""
         topic = self.model.sent[key].topic
         self.note("recalls", key, turns)
         try:
@@ -291,7 +291,7 @@ class LaterWalk(SeededStore):
     async def decide(
         self, keys: list[str], resolution: Resolution, turns: int | None = None
     ) -> None:
-        """Commits or roll back transactions of one group."""
+        """Commits or rolls back transactions of one group."""
         group = self.halves[keys[0]][0]
         self.note("decisions", keys, resolution.value, turns)
         decisions = [Decision(self.halves[key][1], resolution) for key in keys]
@@ -305,7 +305,7 @@ class LaterWalk(SeededStore):
         await self.ended(turns)
 
     async def decide_wrongly(self, key: str, other: str, resolution: Resolution) -> None:
-        """Decides as a stranger: another group, or an id made of two; nothing comes of it."""
+        """Sends a wrong decision, of another group or a mixed id, which must have no effect."""
         group, text = self.halves[key]
         self.note("foreign decisions", key, other)
         mixed = f"{text.rpartition('.')[0]}.{other}"
@@ -321,7 +321,7 @@ class LaterWalk(SeededStore):
             await self.loop.pause(0.005)
 
     async def messages(self, topic: str) -> list[StoredMessage]:
-        """Returns what lies in a topic."""
+        """Returns the messages of a topic."""
         found: list[StoredMessage] = []
         reading = self.store.reading
         for queue_id in reading.queue_ids(topic):
@@ -334,7 +334,7 @@ class LaterWalk(SeededStore):
         return found
 
     async def look(self, *, is_stepped: bool = False) -> None:
-        """Compares what lies in topics."""
+        """Compares the messages of all topics."""
         await self._seen()
         there: Counter[tuple[str, str]] = Counter()
         for topic in TOPICS:
@@ -366,7 +366,7 @@ class LaterWalk(SeededStore):
         await self.store.close()
 
     async def _check_log(self) -> None:
-        """Compares the records of the log with what producers were told."""
+        """Compares the records of the log with the producers' results."""
         records = [
             message
             for topic in self.store.tables.topics.names()

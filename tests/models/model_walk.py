@@ -39,7 +39,7 @@ class Walk(SeededStore):
         self.number = 0
 
     async def run(self, steps: int) -> None:
-        """Takes some steps, then compare everything."""
+        """Takes some steps, then compares everything."""
         await self._open(self.disk.image)
         for _ in range(steps):
             name = self.random.choice(STEPS)
@@ -53,7 +53,7 @@ class Walk(SeededStore):
         await self.open(SimDisk(image, seed=self.random.getrandbits(32)))
 
     async def _seen(self) -> None:
-        """Returns when what is stored can be read."""
+        """Waits until stored messages are readable."""
         while self.store.dispatched < self.store.appended:
             await self.loop.pause(0.005)
 
@@ -191,7 +191,7 @@ def walk(seed: int, steps: int, counts: Counter[str]) -> None:
 
 
 def shortest(seed: int, steps: int) -> int:
-    """Returns how many steps of a walk that fails are enough for it to fail."""
+    """Returns the least number of steps with which a failing walk fails."""
     for count in range(steps):
         try:
             walk(seed, count, Counter())

@@ -34,21 +34,21 @@ class Message:
 
 @dataclass
 class StoreModel:
-    """All messages in the order of the log, and what is known of topics, groups, offsets."""
+    """All messages in the order of the log, and the state of topics, groups and offsets."""
 
     log: list[Message] = field(default_factory=list)
     ends: dict[Queue, int] = field(default_factory=dict)
-    """The queue offset the next message of a queue gets."""
+    """The next queue offset of each queue."""
     topics: set[str] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
     offsets: dict[tuple[str, str, int], int] = field(default_factory=dict)
     listed: set[Queue] = field(default_factory=set)
-    """Queues something was stored in since they were last removed."""
+    """Queues that got messages since their last removal."""
 
     def put(
         self, queue: Queue, rows: Iterable[tuple[str, str, str]], told: list[int], at: int
     ) -> int:
-        """Stores (body, key, unique key) at places the store tells; returns the first offset."""
+        """Stores (body, key, unique key) at physical offsets; returns the first offset."""
         first = number = self.ends.get(queue, 0)
         for (body, key, unique_key), place in zip(rows, told, strict=True):
             self.log.append(Message(*queue, number, place, at, body, key, unique_key))
@@ -58,11 +58,11 @@ class StoreModel:
         return first
 
     def expire(self, lower: int) -> None:
-        """Forgets what lies below a place."""
+        """Forgets messages below a physical offset."""
         self.log = [message for message in self.log if message.place >= lower]
 
     def remove_topic(self, topic: str) -> None:
-        """Forgets its queues; its messages stay."""
+        """Forgets a topic's queues; its messages stay."""
         self.listed = {queue for queue in self.listed if queue[0] != topic}
         self.topics.discard(topic)
         for message in self.log:
@@ -70,12 +70,12 @@ class StoreModel:
         self.offsets = {key: value for key, value in self.offsets.items() if key[1] != topic}
 
     def commit(self, group: str, topic: str, queue_id: int, value: int) -> None:
-        """Sets where a group stands."""
+        """Sets a group's offset."""
         self.groups.add(group)
         self.offsets[group, topic, queue_id] = value
 
     def listing(self, queue: Queue) -> list[Message]:
-        """Returns what can be pulled of a queue."""
+        """Returns the messages of a queue that can be pulled."""
         return [m for m in self.log if m.is_listed and (m.topic, m.queue_id) == queue]
 
     def range_of(self, queue: Queue) -> tuple[int, int]:
@@ -87,7 +87,7 @@ class StoreModel:
         return (messages[0].queue_offset if messages else upper), upper
 
     def pull(self, queue: Queue, begin: int, count_max: int) -> Told:
-        """Returns what a pull has to answer."""
+        """Returns the expected answer of a pull."""
         lower, upper = self.range_of(queue)
         if upper == 0 and begin == 0:
             return Told(PullStatus.NO_NEW_MESSAGE, 0, [])
@@ -106,6 +106,6 @@ class StoreModel:
         return [m.body for m in reversed(rows)]
 
     def by_time(self, queue: Queue, time_ms: int) -> int:
-        """Returns the first queue offset stored at or after a time, the end when there is none."""
+        """Returns the first queue offset stored at or after a time, else the queue's end."""
         later = [m.queue_offset for m in self.listing(queue) if m.time_ms >= time_ms]
         return later[0] if later else self.range_of(queue)[1]

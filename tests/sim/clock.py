@@ -7,7 +7,7 @@ START_MS = 1_795_000_000_000
 
 
 class FakeClock:
-    """Wall and monotonic time in ms; `wall` may be set to anything, as people do with clocks."""
+    """Wall and monotonic time in ms; a test may set `wall` to any time."""
 
     def __init__(self, wall_ms: int = START_MS) -> None:
         self.wall = wall_ms
@@ -18,7 +18,7 @@ class FakeClock:
         return self.wall
 
     def monotonic_ms(self) -> int:
-        """Returns the time that never goes back."""
+        """Returns the monotonic time."""
         return self.monotonic
 
     def advance(self, by_ms: int) -> None:
@@ -28,5 +28,5 @@ class FakeClock:
 
 
 def at(monotonic_ms: int, wall_ms: int = START_MS) -> Now:
-    """Returns the time a step is called with."""
+    """Returns the time as the argument of a step."""
     return Now(monotonic_ms, wall_ms)

@@ -27,11 +27,11 @@ _MAGIC: Final = -626843481
 _BLANK: Final = -875286124
 _PRE_BLANK: Final = _UNIT.pack(0, 2**31 - 1, 0)
 _QUIET: Final = ("watermark", "store.json", "store.json.bak", "abort", "lock")
-"""Files that say when something was written: they may differ after a second start."""
+"""Files that contain the time of a write: they may differ after a second start."""
 
 
 class Violation(AssertionError):
-    """A promise that does not hold."""
+    """A broken promise of the store."""
 
 
 class Row(NamedTuple):
@@ -113,7 +113,7 @@ def _row_at(base: int, content: bytes, position: int, size: int, magic: int) -> 
 
 # -- files of an image -----------------------------------------------------------------------------
 def files_below(image: Image, *names: str) -> dict[str, bytes]:
-    """Returns the files of a directory of the store, by name; those below it by their path."""
+    """Returns the files of a directory of the store by name, deeper ones by path."""
     folder: Folder = image.root
     for name in ("store", *names):
         found = folder.live.get(name)
@@ -134,7 +134,7 @@ def files_below(image: Image, *names: str) -> dict[str, bytes]:
 
 @dataclass(slots=True)
 class Log:
-    """A log read by the oracle: rows, first byte, byte behind the last record."""
+    """A log as the oracle reads it: rows, first byte, and the byte after the last record."""
 
     rows: list[Row]
     begin: int
@@ -144,7 +144,7 @@ class Log:
 def read_log(image: Image, said_end: int) -> Log:
     """Reads a recovered log.
 
-    Errors   Violation: it does not end where recovery says, or anything but zeros stands behind
+    Errors   Violation: its end is not recovery's, or other bytes than zeros follow
     """
     files = {int(name): content for name, content in files_below(image, "commitlog").items()}
     rows: list[Row] = []
@@ -177,7 +177,7 @@ def read_log(image: Image, said_end: int) -> Log:
 def check_log(
     image: Image, said_end: int, promise: Promise, removed: dict[tuple[str, int], int]
 ) -> Log:
-    """C-log and C-lost; a removed queue begins again behind what it had, or had lost."""
+    """Checks C-log and C-lost; a removed queue continues after its earlier offsets."""
     log = read_log(image, said_end)
     expected: dict[tuple[str, int], int] = {}
     for row in log.rows:
@@ -187,7 +187,7 @@ def check_log(
             raise Violation(f"C-log: {key} has {row.queue_offset}, expected {expected[key]}")
         expected[key] = row.queue_offset + 1
     latest = -(-promise.appended // promise.file_size) * promise.file_size
-    if log.end > promise.appended and log.end != latest:  # A BLANK may stand behind the last one.
+    if log.end > promise.appended and log.end != latest:  # A BLANK may follow the last record.
         latest = promise.appended
     if not promise.flushed <= log.end <= latest:
         raise Violation(
@@ -208,7 +208,7 @@ def check_log(
 
 # -- views -----------------------------------------------------------------------------------------
 def check_queues(image: Image, log: Log, removed: dict[tuple[str, int], int]) -> None:
-    """C-derived for consume queues."""
+    """Checks C-derived for consume queues."""
     files = files_below(image, "consumequeue")
     queues: dict[tuple[str, int], dict[int, bytes]] = {}
     for path, content in files.items():
@@ -244,7 +244,7 @@ def _check_unit(key: tuple[str, int], number: int, row: Row, stored: dict[int, b
 def _check_rest(
     key: tuple[str, int], base: int, content: bytes, rows: dict[int, Row], log: Log
 ) -> None:
-    """Units that the log does not ask for: of records it lost in front, or zeros behind."""
+    """Checks units without a record: of expired records before it, or zeros after it."""
     for position in range(0, len(content), _UNIT.size):
         unit = content[position : position + _UNIT.size]
         number = (base + position) // _UNIT.size
@@ -287,7 +287,7 @@ def index_entries(content: bytes, slot_count: int) -> tuple[tuple[int, int], ...
 
 
 def check_index(image: Image, log: Log, slot_count: int) -> None:
-    """C-derived for the index."""
+    """Checks C-derived for the index."""
     found: list[tuple[int, int]] = []
     for _, content in sorted(files_below(image, "index").items()):
         found += index_entries(content, slot_count)
@@ -302,7 +302,7 @@ def check_index(image: Image, log: Log, slot_count: int) -> None:
 
 
 def lasting(image: Image) -> dict[str, bytes]:
-    """Returns what a second start must leave as it is."""
+    """Returns the files that a second start must not change."""
     return {
         path: content
         for path, content in files_below(image).items()

@@ -35,11 +35,11 @@ Walk = LaterWalk | ConsumeWalk
 Case = AsyncGenerator[Call, Any]
 LEASE_MS: Final = 1_000
 WRITTEN_AFTER_MS: Final = 10_100
-"""After this every service has written down how far it has come."""
+"""Time after which every service has saved its progress."""
 
 
 class Crash(NamedTuple):
-    """A crash; `told`: what the walk it came to knew, by attribute."""
+    """A crash; `told`: attributes of the walk at that moment, as its clients knew them."""
 
     case: str
     seed: int
@@ -134,13 +134,13 @@ async def _later_written_down(walk: LaterWalk) -> Case:
 async def _stepped_until_written(walk: Walk) -> None:
     for pause_ms in (WRITTEN_AFTER_MS, 0):
         await walk.step_all()
-        await walk.loop.pause(0.001)  # What is written down is written by a task of its own.
+        await walk.loop.pause(0.001)  # Another task writes the progress.
         walk.loop.clock.advance(pause_ms)
 
 
 # -- what is consumed ------------------------------------------------------------------------------
 async def _leased(walk: ConsumeWalk, group: str, attempts: int = 1) -> None:
-    """Leases three messages, so often."""
+    """Leases three messages a number of times."""
     await walk.send(GROUPS[group], 0, ("a", "x"), ("a", "x"), ("b", "x"))
     for number in range(attempts):
         if number:
@@ -169,7 +169,7 @@ async def _ends(walk: ConsumeWalk, group: str, attempts: int) -> Case:
 
 
 async def _buried(walk: ConsumeWalk) -> Case:
-    """In order a receive finds what was delivered too often."""
+    """Brings a FIFO receive to messages that reached their last attempt."""
     await _leased(walk, "readers", 3)
     walk.loop.clock.advance(LEASE_MS)
     await walk.steps()
@@ -185,7 +185,7 @@ async def _buried(walk: ConsumeWalk) -> Case:
 async def _used(
     walk: ConsumeWalk, group: str, change: Callable[[State], World], call: Callable[..., Any]
 ) -> Case:
-    """Uses all handles of a group: `call` takes the group, its topic and them."""
+    """Uses all handles of a group: `call` gets the group, its topic and the handles."""
     await _leased(walk, group)
     model, handles = walk.models[group], walk.handles
     before = deepcopy(model)
@@ -265,12 +265,12 @@ CASES: Final[dict[str, Callable[[Any], Case]]] = {
     "made dead letters in order": partial(_forwarded, group="readers"),
 }
 LATER: Final = 8
-"""Of the cases, the first ones."""
+"""Number of cases, from the first one on, that use the model of delays."""
 WRITTEN: Final[dict[str, Callable[[Any], Case]]] = {
     "delivered and written down": _later_written_down,
     "consumed and written down": _consumed_written_down,
 }
-"""Cases in which services write down how far they have come; they take longer."""
+"""Cases in which services save their progress; they take longer."""
 
 
 def _again(walk: ConsumeWalk, s: State) -> State:
@@ -284,7 +284,7 @@ COPIES: Final[dict[str, Callable[[ConsumeWalk, State], State]]] = {
         DELAYED, s, walk.now_ms + DELAYS_MS[0]
     ),
 }
-"""What is put in front of the ack of a lease."""
+"""Copies that a torn put may leave, by case: they precede the ack of a lease."""
 
 
 def _begun(case: str, loop: SeededLoop, seed: int, flush: str) -> Walk:
@@ -303,7 +303,7 @@ def _told(walk: Walk) -> dict[str, Any]:
 
 
 def _torn(case: str, walk: Walk) -> dict[str, Any]:
-    """Returns what is told where a copy of what is leased may lie there besides the lease."""
+    """Returns the state in which copies of leased messages may exist beside their leases."""
     told = _told(walk)
     if isinstance(walk, ConsumeWalk) and case in COPIES:
         copy = partial(COPIES[case], walk)
@@ -342,7 +342,7 @@ def crashes(
             walk.disk, loop.clock, Random(seed), cuts=cuts, is_log_behind=is_log_behind
         )
         last.take("the answer")
-        # With async flush a power cut may take what was answered.
+        # With async flush, a power cut may remove acknowledged messages.
         after = before[False] if is_log_behind and flush == "async" else _told(walk)
         found.extend(Crash(case, seed, flush, p, before[p.is_kill]) for p in points.found)
         found.extend(Crash(case, seed, flush, point, after) for point in last.found)
@@ -353,7 +353,7 @@ def crashes(
 
 
 def lived_on(crash: Crash) -> None:
-    """Begins again after a crash, waits for all messages, and compares.
+    """Starts again after a crash, waits for all messages, and compares.
 
     Errors   AssertionError, or whatever escaped
     """

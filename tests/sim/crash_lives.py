@@ -21,11 +21,11 @@ from tests.sim.crash_workload import Cut, Life
 from tests.sim.disk_image import Image
 
 OPS = (5, 20, 60, 60, 120, 200)
-"""Operations of a life."""
+"""Numbers of operations of a life."""
 CUT_SHARE = 0.1
 SEED_STEP = 1_000_003
 LATER = 500_000
-"""Between the seed of a life and that of the one that goes on from it."""
+"""Difference of the seeds of a life and of the one that continues its store."""
 SMALL_SHARE = 1 / 3
 SMALL_CHUNK = 300
 SMALL_LIMITS = (
@@ -39,7 +39,7 @@ SMALL_LIMITS = (
 
 @contextmanager
 def small_limits() -> Iterator[None]:
-    """Sets limits so low that little work makes the store take its paths for much."""
+    """Sets low limits, so that little work exercises the code paths for many files."""
     with ExitStack() as patches:
         for where, name, value in SMALL_LIMITS:
             patches.enter_context(patch.object(where, name, value))
@@ -51,14 +51,14 @@ def small_limits() -> Iterator[None]:
 
 @dataclass(slots=True)
 class Budgeted:
-    """When to stop: enough crash states, or no more processor time."""
+    """The budget of a run: a number of crash states, and processor time."""
 
     states: int = 1 << 62
     seconds: float = 1e9
     begun: float = field(default_factory=time.process_time)
 
     def is_left(self, tally: Tally) -> bool:
-        """Returns whether there is time and need for more."""
+        """Returns whether the budget allows more lives."""
         return tally.states < self.states and time.process_time() - self.begun < self.seconds
 
 
@@ -69,7 +69,7 @@ def live_on(
     budget: Budgeted,
     tell: Callable[[Tally], object] = lambda tally: None,
 ) -> None:
-    """Tries lives until the budget is used; what was found is in the tally."""
+    """Tries lives until the budget is used; adds the findings to the tally."""
     number = 0
     while budget.is_left(tally):
         one_line(tally, seed * SEED_STEP + number, budget)
@@ -78,7 +78,7 @@ def live_on(
 
 
 def one_line(tally: Tally, seed: int, budget: Budgeted) -> None:
-    """A life from an empty disk, and perhaps a second one from a crash state of the first."""
+    """Tries a life from an empty disk, and sometimes a second one from a crash state."""
     with ExitStack() as limits:
         if Random(seed).random() < SMALL_SHARE:
             limits.enter_context(small_limits())

@@ -31,7 +31,7 @@ LOG_FOLDER: Final = "commitlog"
 
 
 class Point(NamedTuple):
-    """A crash; `where` it came, by file and line or by the call of the disk."""
+    """A crash state; `where` names the file and line, or the call of the disk."""
 
     image: Image
     now: Now
@@ -71,7 +71,7 @@ class CrashPoints:
         self.take("the end")
 
     def take(self, where: str) -> None:
-        """Takes what a kill leaves now, and what power cuts do."""
+        """Records the states that a kill and power cuts leave now."""
         if self._is_log_behind:
             self._add(self._disk.image.copy(behind=LOG_FOLDER), where, is_kill=False)
             return

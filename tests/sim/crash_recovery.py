@@ -82,12 +82,12 @@ class Started:
         disk.hook = None
 
     def check(self, promise: Promise) -> None:
-        """Raises Violation unless all that was promised holds."""
+        """Raises Violation unless all promises hold."""
         parts, image = self.parts, self.disk.image
         if self.recovery.damage is not None:
             raise Violation(f"a power cut was taken for damage: {self.recovery.damage}")
         log = check_log(image, parts.log.appended, promise, self.removed)
-        parts.queues.settle(parts.queues.doubtful)  # A running store does it with its first pass.
+        parts.queues.settle(parts.queues.doubtful)  # A running store does that in its first pass.
         check_queues(image, log, self.removed)
         check_index(image, log, self.geometry["index_slot_count"])
         self._check_tables(promise)
@@ -150,7 +150,7 @@ def recover(cut: Cut, tally: Tally, *, nested: bool, depth: int = 1) -> Image | 
 
 
 def check_second_start(started: Started, **settings: Any) -> None:
-    """A start after an unclean one changes nothing more.
+    """Checks that a second start changes nothing more.
 
     After an orderly stop the list of views is used up by the first start: the second one looks at
     them once more, and may build an index anew. With much to sync, the first one leaves the
@@ -172,7 +172,7 @@ def check_second_start(started: Started, **settings: Any) -> None:
 
 
 def figures(tally: Tally) -> dict[str, Any]:
-    """Returns the numbers worth telling."""
+    """Returns the figures to report."""
     return {
         "crash states": tally.states,
         "distinct": tally.distinct,

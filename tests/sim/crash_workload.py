@@ -42,7 +42,7 @@ GEOMETRIES: Final = tuple(
         (8192, 600, 20, 40),
     )
 )
-"""Files of one sector and of several."""
+"""File sizes of one sector and of several."""
 GROUPS: Final = ("readers", "auditors")
 
 
@@ -72,7 +72,7 @@ class Promise:
 
     @property
     def torn(self) -> frozenset[str]:
-        """Where a sector may be torn: in records that have a checksum over all of them."""
+        """Folders in which a sector may be torn: only if a checksum covers each whole record."""
         return TORN if self.geometry["property_crc"] else frozenset()
 
     @property
@@ -83,7 +83,7 @@ class Promise:
 
 @dataclass(slots=True)
 class Cut:
-    """One crash state, and what must hold in it."""
+    """One crash state, and the promises that must hold in it."""
 
     image: Image
     promise: Promise
@@ -103,7 +103,7 @@ class Life:
     disk: SimDisk = field(init=False)
     offsets: dict[tuple[str, str, int], list[tuple[int, int]]] = field(default_factory=dict)
     committed: dict[int, int] = field(default_factory=lambda: {0: 0})
-    """When a commit of an offset was over, by when it began; `number` is the clock."""
+    """End of each offset commit by its begin; `number` is the clock."""
     topics: set[str] = field(default_factory=set)
     removed: dict[tuple[str, int], int] = field(default_factory=dict)
     store: MessageStore | None = None
@@ -143,10 +143,10 @@ class Life:
 
     # -- what is promised ----------------------------------------------------------------------
     def promise(self, call: str = "") -> Promise:
-        """Returns what the store has promised by now."""
+        """Returns the store's promises so far."""
         if self.store is not None:
             self.flushed, self.appended = self.store.flushed, self.store.appended
-            if self.is_sync:  # What was acknowledged or shown has to stay as well.
+            if self.is_sync:  # Acknowledged and visible bytes must stay too.
                 self.flushed = max(self.flushed, self.acknowledged, self.store.dispatched)
         found = self.disk.image.find(LOG)
         files = found.live if isinstance(found, Folder) else {}
@@ -175,7 +175,7 @@ class Life:
 
     # -- working -------------------------------------------------------------------------------
     def run(self, ops: int, *, share: float = 0.1, draws: int = 2) -> list[Cut]:
-        """Live through some operations; returns the crash states met on the way."""
+        """Runs some operations; returns the crash states met meanwhile."""
         self.share, self.draws = share, draws
         self.disk.hook = self._on_call
 
@@ -203,7 +203,7 @@ class Life:
                 await self._settle(tasks)
                 await store.close()
                 store = await self._open(loop.clock)
-            if self.rng.random() < 0.02:  # No task may send to it meanwhile.
+            if self.rng.random() < 0.02:  # No task may send to the topic meanwhile.
                 await self._settle(tasks)
                 await self._remove_topic(store)
             task = asyncio.create_task(self._one(store))
@@ -218,7 +218,7 @@ class Life:
             await store.close()
         else:
             await stop_short()
-        self.promise()  # The store's steps may run on for a moment: what it appended stays known.
+        self.promise()  # The store's steps may continue for a moment, so the appended end is kept.
         self.store = None
 
     async def _settle(self, tasks: dict[asyncio.Task[Any], None]) -> None:
@@ -267,7 +267,7 @@ class Life:
         await store.tables.offsets.commit(*key, mine[1])
         self.number += 1
         self.committed[mine[0]] = self.number
-        # Of commits that were under way at once, any may be the last.
+        # Of concurrent commits, any may be the last.
         values[:] = [one for one in values if self.committed.get(one[0], self.number) >= mine[0]]
 
     async def _create_topic(self, store: MessageStore) -> None:
@@ -282,7 +282,7 @@ class Life:
         self.removed.update(ends)
 
     async def _expire(self, store: MessageStore) -> None:
-        if self.is_expiring:  # One at a time, as retention does it.
+        if self.is_expiring:  # One file at a time, as retention does.
             return
         self.is_expiring = True
         try:

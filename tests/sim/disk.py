@@ -41,12 +41,12 @@ from tests.sim.disk_image import BLOCK, File
 from tests.sim.disk_sim_names import SimNames
 
 FIRST_DESCRIPTOR: Final = 1 << 24
-"""No real file has such a descriptor: what slips past this disk fails."""
+"""No real file has such a descriptor, so a call that bypasses this disk fails."""
 
 
 class _ReadOnlyBytes(bytes):
     def close(self) -> None:
-        """Unmaps, of which nothing depends here."""
+        """Does nothing: unmapping has no effect here."""
 
 
 class SimDisk(SimNames):

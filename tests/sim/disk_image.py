@@ -17,18 +17,18 @@ from typing import Final
 SECTOR: Final = 512
 BLOCK: Final = 4096
 TORN: Final = frozenset({"commitlog"})
-"""Folders whose files are read with checksums: there a sector need not be written whole."""
+"""Folders whose files have checksums, so that a sector may be torn."""
 
 
 class LiveBytes(bytearray):
-    """The content of an open file, which its map shares: stores through a map are seen."""
+    """The content of an open file, shared with its maps, whose writes change it."""
 
     def close(self) -> None:
-        """Unmaps, of which nothing depends here."""
+        """Does nothing: unmapping has no effect here."""
 
 
 class File:
-    """A file: its content as programs see it, and how much of that is durable."""
+    """A file: its content as programs see it, and its durable part."""
 
     __slots__ = (
         "blocks", "dirty", "durable", "durable_blocks", "live", "lost", "opens", "seen", "sizes"
@@ -38,19 +38,19 @@ class File:
         self.durable = content
         self.durable_blocks = blocks
         self.blocks = blocks
-        """Bit n: block n has a place on disk."""
+        """Bit n: block n is allocated."""
         self.live: bytearray | None = None
-        """None until it is opened: then the durable content is all there is."""
+        """None until the file is opened: its content is the durable one."""
         self.seen = content
-        """Live content when the disk last looked; what differs was stored through a map."""
+        """Live content at the last look; differences are writes through a map."""
         self.dirty: dict[int, list[bytes]] = {}
         """Versions of each sector since the last sync, oldest first."""
         self.sizes: list[int] = []
         """Lengths since the last sync, oldest first."""
         self.lost: set[int] = set()
-        """Sectors a failed sync lost: visible, taken for clean, never written."""
+        """Sectors that a failed sync lost: visible, counted as clean, never written."""
         self.opens = 0
-        """Descriptors that lead to it."""
+        """Number of open descriptors."""
 
     def opened(self) -> bytearray:
         """Returns the live content."""
@@ -69,7 +69,7 @@ class File:
         return len(self.durable) if self.live is None else len(self.live)
 
     def resize(self, size_bytes: int) -> None:
-        """Cuts or lengthen with zeros."""
+        """Truncates the file, or extends it with zeros."""
         live = self.opened()
         if size_bytes == len(live):
             return
@@ -82,7 +82,7 @@ class File:
         self.seen = bytes(live)
 
     def look(self) -> None:
-        """Takes what was stored since the last look as versions of sectors.
+        """Adds writes since the last look as versions of sectors.
 
         Errors   AssertionError: stored where there is no block, which kills a process when the disk
                  is full (SIGBUS)
@@ -100,7 +100,7 @@ class File:
                 self.lost.discard(number)
 
     def sync(self) -> None:
-        """Makes it durable, but for what an earlier sync lost."""
+        """Makes the file durable, except sectors that an earlier sync lost."""
         self.look()
         if self.lost:
             self.durable = self._with({n: versions[-1] for n, versions in self.dirty.items()})
@@ -111,7 +111,7 @@ class File:
         self.sizes.clear()
 
     def lose(self, rng: Random) -> None:
-        """Fails to make it durable: a part was written, the rest counts as clean from now on."""
+        """Fails a sync: some sectors are written, the others count as clean from now on."""
         self.look()
         kept = {n: rng.choice(v) for n, v in self.dirty.items() if rng.random() < 0.5}
         self.lost |= self.dirty.keys() - kept.keys()
@@ -127,11 +127,11 @@ class File:
 
     @property
     def is_clean(self) -> bool:
-        """Whether a power cut leaves it as it is."""
+        """Whether a power cut cannot change the file."""
         return not (self.dirty or self.sizes or self.blocks != self.durable_blocks)
 
     def cut(self, rng: Random, *, torn: bool) -> "File":
-        """Returns what a power cut leaves of it."""
+        """Returns the file as a power cut leaves it."""
         if self.is_clean:
             return File(self.durable, self.durable_blocks)
         size = rng.choice([len(self.durable), *self.sizes])
@@ -152,7 +152,7 @@ class File:
 
 
 class Folder:
-    """A directory: names as programs see them, and those that are durable."""
+    """A directory: its names as programs see them, and its durable names."""
 
     __slots__ = ("durable", "live")
 
@@ -166,7 +166,7 @@ Node = File | Folder
 
 @dataclass(frozen=True, slots=True)
 class NameChange:
-    """One step on names, kept or lost as a whole: (folder, name, what has it then)."""
+    """One change of names, kept or lost as a whole: rows of (folder, name, new target)."""
 
     changes: tuple[tuple[Folder, str, Node | None], ...]
 
@@ -180,11 +180,11 @@ class Image:
         self.root = Folder()
         self.pending: list[NameChange] = []
         self.open_files: dict[int, File] = {}
-        """Files that are mapped, by id: those that change without a call."""
+        """Mapped files by id: they change without a call of the disk."""
 
     # -- names ---------------------------------------------------------------------------------
     def find(self, path: Path) -> Node | None:
-        """Returns what has a name."""
+        """Returns the file or folder of a name."""
         node: Node | None = self.root
         for name in str(path).split("/"):
             if not name:
@@ -204,7 +204,7 @@ class Image:
         self.pending.append(NameChange(changes))
 
     def sync_folder(self, folder: Folder) -> None:
-        """Makes the names of a folder durable, and what happened in one step with them."""
+        """Makes a folder's names durable, with the other names of the same steps."""
         left: list[NameChange] = []
         for pending in self.pending:
             if any(changed[0] is folder for changed in pending.changes):
@@ -222,14 +222,14 @@ class Image:
             file.sync()
 
     def look(self) -> None:
-        """Takes what was stored through maps since the last look."""
+        """Adds writes through maps since the last look."""
         for file in list(self.open_files.values()):  # threads of a store open and close some
             live = file.live
             if live is not None and live != file.seen:
                 file.look()
 
     def files(self) -> Iterator[tuple[str, File]]:
-        """Yields (path, file) of every file programs see."""
+        """Yields (path, file) of every file that programs see."""
         folders: list[tuple[str, Folder]] = [("", self.root)]
         while folders:
             above, folder = folders.pop()
@@ -240,12 +240,12 @@ class Image:
                     yield f"{above}/{name}", node
 
     def key(self) -> int:
-        """Returns a number that tells this image, as programs see it, from others."""
+        """Returns a digest of the image as programs see it."""
         return hash(frozenset((path, file.content) for path, file in self.files()))
 
     # -- losing power --------------------------------------------------------------------------
     def cut(self, rng: Random, *, torn: frozenset[str] = TORN) -> "Image":
-        """Returns what a power cut at this moment may leave: any subset of what is pending.
+        """Returns a state that a power cut may leave now: any subset of the pending changes.
 
         torn     folders in whose files a sector may be half old, half new
         """
@@ -276,7 +276,7 @@ class Image:
         return left
 
     def copy(self, *, behind: str = "") -> "Image":
-        """Returns an image of what programs see, all of it durable: what kill -9 leaves.
+        """Returns an image of what programs see, all of it durable, as kill -9 leaves it.
 
         behind   a folder whose files hold what is durable alone: the power cut that leaves all
                  other files ahead of these

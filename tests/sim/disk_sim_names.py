@@ -27,7 +27,7 @@ PROCESS_ID: Final = 4711
 
 @dataclass(slots=True)
 class Fault:
-    """One call, or all from one on, that fails: those of a name (any: "") below a path."""
+    """A planned failure of one call, or of all from it on, by name and path."""
 
     call: str
     code: int
@@ -36,7 +36,7 @@ class Fault:
     below: Path
 
     def strikes(self, call: str, path: Path) -> bool:
-        """Counts a call; whether it fails."""
+        """Counts a call; returns whether it fails."""
         if self.call not in ("", call) or self.below not in (path, *path.parents):
             return False
         self.at -= 1
@@ -97,7 +97,7 @@ class SimNames(Disk):
         self.hook: Callable[[str, Path], object] | None = None
         self.capacity_bytes: int | None = None
         self.calls = 0
-        """How many calls were made."""
+        """Number of calls."""
         self.locks: set[Path] = set()
         self._open: dict[int, tuple[File, Path]] = {}
         self._faults: list[Fault] = []
@@ -107,7 +107,7 @@ class SimNames(Disk):
     def fail(
         self, call: str, code: int, *, at: int = 1, sticky: bool = False, below: Path = Path("/")
     ) -> None:
-        """Makes a later call fail: the one `at` from now; `sticky`: and all after it."""
+        """Makes the `at`-th call from now on fail; `sticky`: all after it too."""
         self._faults.append(Fault(call, code, at, sticky, below))
 
     def heal(self) -> None:
@@ -161,9 +161,9 @@ class SimNames(Disk):
         return sum(file.blocks.bit_count() for file in files.values()) * BLOCK
 
     def _give_blocks(self, file: File, begin: int, end: int, path: Path) -> None:
-        """Puts blocks behind [begin, end).
+        """Allocates blocks for [begin, end).
 
-        Errors   OSError (ENOSPC): none was given
+        Errors   OSError (ENOSPC): none was allocated
         """
         if end <= begin:
             return
@@ -273,7 +273,7 @@ class SimNames(Disk):
         return SimLock(self, path)
 
     def take_lock(self, path: Path) -> None:
-        """Holds a lock file, which is made unless it is there."""
+        """Takes a lock file, which is made if it is missing."""
         with FullDisk(path):
             self.begin("lock", path)
             parent = self._folder(path.parent)

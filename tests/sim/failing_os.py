@@ -37,13 +37,13 @@ WRITES: Final = frozenset(
         "rmdir",
     }
 )
-"""Calls that need room, or a file system that may be written to."""
+"""Calls that need free space, or a writable file system."""
 READS: Final = frozenset({"close", "pread", "listdir", "stat", "fstat", "lseek", "statvfs", "mmap"})
 PAGE: Final = 4096
 
 
 class Fault(NamedTuple):
-    """Which call fails, counted from 1, with which error number, and whether all after it do."""
+    """The number of the failing call, from 1; its error number; whether later calls fail too."""
 
     number: int
     code: int
@@ -70,7 +70,7 @@ class FailingOs:
         self.failed: list[str] = []
         """Names of the calls that failed."""
         self.lost_count = 0
-        """Syncs that failed."""
+        """Number of failed syncs."""
 
     # -- failing -------------------------------------------------------------------------------
     def fail(self, fault: Fault | None) -> None:
@@ -105,7 +105,7 @@ class FailingOs:
         return calling
 
     def under_disk(self, patch: pytest.MonkeyPatch) -> None:
-        """Takes the place of the operating system in broker/pocketmq/files."""
+        """Replaces the operating system in broker/pocketmq/files during the block."""
         calls: dict[str, Callable[..., Any]] = {
             "fdatasync": self._keep,
             "fsync": self._keep,
@@ -138,7 +138,7 @@ class FailingOs:
 
     @property
     def room_bytes(self) -> int:
-        """Bytes of blocks that are left, negative after a map found room by itself."""
+        """Free bytes; negative after writes through a map allocated blocks."""
         return (
             1 << 40
             if self.capacity_bytes is None
@@ -146,7 +146,7 @@ class FailingOs:
         )
 
     def _allocate(self, descriptor: int, position: int, size: int) -> None:
-        """Allocates, or leaves a part of it behind, as ext4 does."""
+        """Allocates a range, or only a part of it before the failure, as ext4 does."""
         with self._room_lock:  # Of two threads only one gets the last block.
             self._allocate_alone(descriptor, position, size)
 

@@ -26,7 +26,7 @@ Flush = tuple["asyncio.Future[Any]", Executor | None, Callable[..., Any]]
 
 @contextmanager
 def log_held() -> Iterator[list[Flush]]:
-    """Holds flushes of the log back until the block ends; yields those that wait."""
+    """Holds back flushes of the log until the block ends; yields the waiting ones."""
     loop = asyncio.get_running_loop()
     run, held = loop.run_in_executor, list[Flush]()
 

@@ -30,27 +30,27 @@ from typing import Any, Final, TypeVar
 from tests.sim.clock import START_MS, FakeClock
 
 TURN_SECONDS: Final = 0.0001
-"""A spinning task waits as well: time goes on."""
+"""Virtual time of an iteration, so that time also passes for a spinning task."""
 TURNS_MAX: Final = 2_000_000
-"""A story with more turns spins."""
+"""Iterations after which a story counts as spinning."""
 JOB_SECONDS: Final = 0.004
-"""A job that does not run at once runs within this time."""
+"""Upper limit of the delay of an executor's job."""
 
 T = TypeVar("T")
 Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Deadlock(AssertionError):
-    """Everybody waits, or spins, and nothing is going to happen."""
+    """All tasks wait without a timer, or spin."""
 
 
 def _end_pause(future: "asyncio.Future[None]") -> None:
-    if not future.done():  # It may be cancelled in the same turn.
+    if not future.done():  # It may be cancelled in the same iteration.
         future.set_result(None)
 
 
 class LoopClock(FakeClock):
-    """A clock that goes with a loop's time; `wall` may be set, `advance` adds to both."""
+    """A clock that follows a loop's time; `wall` may be set, `advance` adds to both times."""
 
     def __init__(self, loop: "SeededLoop", wall_ms: int = START_MS) -> None:
         super().__init__(wall_ms)
@@ -64,7 +64,7 @@ class LoopClock(FakeClock):
 
 
 class Worker:
-    """Replacement of an executor's thread: jobs to run, outcomes to report, both in order."""
+    """Replaces an executor's thread: jobs to run and results to report, both in order."""
 
     def __init__(self) -> None:
         self.jobs: deque[Job] = deque()
@@ -73,7 +73,7 @@ class Worker:
 
 
 class SeededLoop(asyncio.BaseEventLoop):
-    """The loop; `run_seeded` makes it and cleans up behind it."""
+    """The loop; `run_seeded` creates and ends it."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -82,7 +82,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.random = Random(seed)
         self.turns = 0
-        """How many turns were taken."""
+        """Number of iterations."""
         self.errors: list[dict[str, Any]] = []
         """Uncaught errors."""
         self._now = 0.0
@@ -138,7 +138,7 @@ class SeededLoop(asyncio.BaseEventLoop):
                 self._collect()
 
     def _collect(self) -> None:
-        """Takes what one callback made ready as one group."""
+        """Collects the callbacks that one callback made ready as one group."""
         if self._ready:
             self._groups.append(deque(self._ready))
             self._ready.clear()
@@ -159,7 +159,7 @@ class SeededLoop(asyncio.BaseEventLoop):
         return future
 
     def _watch_end(self, executor: Executor | None, worker: Worker) -> None:
-        """See to it that the end of an executor waits for its jobs, as a real one does."""
+        """Makes an executor's shutdown wait for its jobs, as a real one does."""
         if executor is None:
             return
         end = executor.shutdown
@@ -181,7 +181,7 @@ class SeededLoop(asyncio.BaseEventLoop):
 
     def _run_job(self, worker: Worker) -> None:
         if not worker.jobs:
-            return  # The executor's end has seen to it.
+            return  # The executor's shutdown has ended it.
         future, function, arguments = worker.jobs.popleft()
         if future.cancelled() and self.random.random() < 0.5:
             return
@@ -228,7 +228,7 @@ def run_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[T]]) -> T:
 
 
 def end_loop(loop: SeededLoop) -> None:
-    """Cancels whatever is left, and closes the loop."""
+    """Cancels all remaining tasks, and closes the loop."""
     with suppress(Deadlock):
         _cancel_all(loop)
     loop.close()

@@ -42,7 +42,7 @@ class End(asyncio.Transport):
         self._context = context
         self._protocol: Any = None
         self._arriving = bytearray()
-        """Bytes of the peer that are under way."""
+        """Bytes of the peer that have not arrived yet."""
         self._is_ending = False
         self._is_reading = True
         self._is_paused = False
@@ -87,7 +87,7 @@ class End(asyncio.Transport):
 
     # -- as the network does it ----------------------------------------------------------------
     def look(self) -> None:
-        """Delivers soon what is under way, unless it does already."""
+        """Schedules a delivery of pending bytes, unless one is scheduled."""
         if self._timer is not None or not self.is_open:
             return
         random, network = self._network.loop.random, self._network
@@ -115,7 +115,7 @@ class End(asyncio.Transport):
             self._end(None)
 
     def finish(self) -> None:
-        """Ends once what is under way has arrived: the peer has closed."""
+        """Ends after the pending bytes have arrived: the peer has closed."""
         if self.is_open and not self._is_ending:
             self._is_ending = True
             left = self._network.loop.random.randint(0, len(self._arriving))
@@ -124,7 +124,7 @@ class End(asyncio.Transport):
             self.look()
 
     def break_off(self) -> None:
-        """Ends with an error, after a part of what is under way."""
+        """Ends with an error, after a part of the pending bytes."""
         if not self.is_open:
             return
         left = self._network.loop.random.randint(0, len(self._arriving))
@@ -151,7 +151,7 @@ class Network:
         self.ends: set[End] = set()
         self.dead: set[str] = set()
         self.stalled: set[tuple[str, str]] = set()
-        """(From, to): nothing arrives."""
+        """(From, to): pairs of nodes between which no byte arrives."""
         self.delay_s = DELAY_S
         self.delivered_bytes = 0
         self.numbers = 0
@@ -163,7 +163,7 @@ class Network:
         self.dead.discard(node)
 
     def piece(self, size: int) -> int:
-        """Returns how much of what is under way arrives at once."""
+        """Returns the number of pending bytes that arrive together."""
         way = self.loop.random.random()
         if way < 0.6:
             return size
@@ -202,7 +202,7 @@ class Network:
             end.look()
 
     def cut(self) -> None:
-        """Ends all connections, at any byte of what is under way."""
+        """Ends all connections, at any byte of the pending ones."""
         for end in self._in_order():
             end.break_off()
 

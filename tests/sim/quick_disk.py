@@ -29,7 +29,7 @@ from pocketmq.files.memory import PageMemory
 from pocketmq.model.errors import AllocationFailed, DiskFull, FsyncFailed
 
 DRAFTS = shutil.ignore_patterns("*.draft")
-"""Files in the making: they may be gone before they are copied, and are never read."""
+"""Unfinished files: they may vanish before they are copied, and are never read."""
 COPIES_MAX = 100
 
 
@@ -47,16 +47,16 @@ def copied(directory: Path, to: Path) -> Path:
 
 
 class PowerCut(Exception):
-    """The machine stops here; what the interrupted call was to do has not happened."""
+    """The machine stops before the interrupted call has any effect."""
 
 
 def full_disk() -> DiskFull:
-    """The error of a disk without room."""
+    """Returns the error of a full disk."""
     return DiskFull(path="/full")
 
 
 class QuickMemory(PageMemory):
-    """Pages that are locked at once."""
+    """Memory whose pages are locked at once."""
 
     __slots__ = ("_disk",)
 
@@ -81,7 +81,7 @@ class QuickMemory(PageMemory):
 
 
 class QuickDisk(Disk):
-    """The machine's file system without waiting for it."""
+    """The machine's file system, without waits for the disk."""
 
     __slots__ = (
         "_cold", "_durable", "_faults", "_fetched", "_gate", "_held_below", "broken_below", "calls",
@@ -104,10 +104,10 @@ class QuickDisk(Disk):
         self.sync_error: FsyncFailed | None = None
         self.sync_error_below: Path | None = None
         self.synced: list[Path] = []
-        """Files whose sync was asked for, those that failed or still wait included."""
+        """Files whose sync was requested, failed and waiting ones included."""
 
     def drop_resident(self) -> None:
-        """Forgets every page: from now on bytes are in memory once `read_at` brought them."""
+        """Forgets every page: bytes are in memory again once `read_at` has read them."""
         self._cold = True
         self._fetched.clear()
 
@@ -121,7 +121,7 @@ class QuickDisk(Disk):
         return super().read_at(descriptor, position, size_bytes)
 
     def fail(self, call: str, error: Exception, *, skip: int = 0) -> None:
-        """Makes one later call raise: the next one, or the one after `skip` more."""
+        """Makes the next call raise, or the one after `skip` more."""
         self._faults[call] = (skip, error)
 
     def ranges(self, call: str) -> list[tuple[int, int]]:
@@ -175,7 +175,7 @@ class QuickDisk(Disk):
         self.trust(directory)
 
     def trust(self, directory: Path) -> None:
-        """Takes everything that lies in a directory now for durable."""
+        """Declares the present content of a directory durable."""
         for path in directory.rglob("*"):
             if path.is_file():
                 self._durable[path.stat().st_ino] = path.read_bytes()
@@ -233,7 +233,7 @@ def _pages(descriptor: int, position: int, size_bytes: int) -> list[tuple[str, i
 
 
 def is_below(path: Path, directory: Path) -> bool:
-    """Returns whether a path is a directory or lies in it."""
+    """Returns whether a path is a directory or is below it."""
     return directory in (path, *path.parents)
 
 

@@ -49,7 +49,7 @@ LAG_BYTES_MAX: Final = 1 << 30
 class Node:
     """One broker of a pair.
 
-    leader   name of the node that it follows at first, "" for none
+    leader   name of the node that it follows at first, "" without one
     leads    called at each start as a leader, with the epoch
     fenced   called once the node knows of a later term
     """
@@ -72,11 +72,11 @@ class Node:
         self.loop = network.loop
         self.disk = SimDisk(seed=self.loop.random.getrandbits(32))
         self.clock = LoopClock(self.loop)
-        """Its own clock, which may be set."""
+        """The node's own clock, which may be set."""
         self.is_dead = False
         self.is_up = False
         self.role = ""
-        """Its role when it died."""
+        """The role at the death."""
         self.starts = 0
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._network = network
@@ -114,7 +114,7 @@ class Node:
     def check(self) -> None:
         """Raises the error with which the process ended, or its store failed."""
         if self._process is not None and self._process.done() and not self.is_dead:
-            if isinstance(self._process.exception(), DiskFull):  # It could not start.
+            if isinstance(self._process.exception(), DiskFull):  # The process could not start.
                 self.die(self.state_after(cut=False))
                 return
             self._process.result()
@@ -158,7 +158,7 @@ class Node:
 
     def _dial(self, target: str) -> Dial:
         async def dialled() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            if self.is_dead:  # Its tasks go on until it is buried.
+            if self.is_dead:  # Its tasks continue until `bury`.
                 raise ConnectionRefusedError("it is dead")
             return await self._network.dial(self.name, target)
 
@@ -207,7 +207,7 @@ class Node:
             self.leader.tables.close()
 
     async def stop(self) -> None:
-        """Ends the process in order."""
+        """Stops the process cleanly."""
         assert self._process is not None, "it does not run"
         self._process.cancel()
         self._process = None
@@ -216,17 +216,17 @@ class Node:
 
     @property
     def is_connected(self) -> bool:
-        """Whether it follows now."""
+        """Whether the node is connected to its leader."""
         return self._link is not None and self._link.is_connected
 
     # -- death ---------------------------------------------------------------------------------
     def state_after(self, *, cut: bool) -> Image:
-        """Returns what a kill leaves of the disk now, or a power cut."""
+        """Returns the disk as a kill or a power cut would leave it now."""
         image = self.disk.image
         return image.cut(Random(self.loop.random.getrandbits(32))) if cut else image.copy()
 
     def die(self, image: Image) -> None:
-        """Ends the node with a state of its disk; nothing that it does afterwards is seen."""
+        """Ends the node with a state of its disk; its later writes have no effect."""
         if self.is_dead:
             return
         self.is_dead, self._image = True, image
@@ -246,7 +246,7 @@ class Node:
         self.disk.hook = called
 
     async def bury(self) -> None:
-        """Ends the tasks of a dead node; its disk is what the death left."""
+        """Ends the tasks of a dead node; its disk has the state of its death."""
         assert self._image is not None, "it is alive"
         process, self._process = self._process, None
         if self.is_up:
@@ -262,5 +262,5 @@ class Node:
         self._image, self._cut_at = None, -1
 
     def wipe(self) -> None:
-        """Removes everything that a dead node had."""
+        """Empties the disk of a dead node."""
         self.disk = SimDisk(seed=self.loop.random.getrandbits(32))

@@ -41,12 +41,12 @@ from tests.sim.seeded_store import STORE
 
 QUEUES: Final[tuple[Queue, ...]] = (("orders", 0), ("orders", 1), ("bills", 0))
 CUT_SHARE: Final = 0.5
-"""Of deaths, that are power cuts."""
+"""Share of deaths that are power cuts."""
 SETTLE_S: Final = 120.0
 
 
 class ReplicaPair:
-    """Nodes "a", which leads at first, and "b"; `history` has what was seen."""
+    """Nodes "a", which leads at first, and "b"; `history` lists the events."""
 
     def __init__(self, loop: SeededLoop, counts: Counter[str], **settings: Any) -> None:
         self.loop = loop
@@ -91,7 +91,7 @@ class ReplicaPair:
         await self.until(lambda: all(node.is_up for node in self.nodes.values()), "begin")
 
     async def look(self) -> None:
-        """Buries the dead, and raises what failed."""
+        """Buries dead nodes, and raises errors of the others."""
         for node in self.nodes.values():
             if node.is_dead and node._image is not None:
                 await node.bury()
@@ -108,7 +108,7 @@ class ReplicaPair:
             await self.look()
 
     def state(self) -> dict[str, Any]:
-        """Returns what an error tells of both nodes."""
+        """Returns the state of both nodes for an error's text."""
         return {
             name: node.roles.status()._replace(replicas=[]) if node.is_up else "down"
             for name, node in self.nodes.items()
@@ -158,7 +158,7 @@ class ReplicaPair:
 
     async def restart(self) -> None:
         for node in self.nodes.values():
-            await self.look()  # It may have died while the other one started.
+            await self.look()  # This node may have died while the other one started.
             if node.is_dead:
                 node.disk.capacity_bytes = None
                 node.start()
@@ -220,7 +220,7 @@ class ReplicaPair:
         self._lacking.add(node.name)
 
     def has_all(self, node: Node) -> bool:
-        """Returns whether a node has what its leader acknowledged; only a new disk has less."""
+        """Returns whether a node has all acknowledged messages; only a new disk lacks some."""
         leader = self.other(node)
         if node.name in self._lacking and leader.is_up and node.roles.role == FOLLOWER:
             is_whole = node.store.appended >= leader.store.appended
@@ -239,7 +239,7 @@ class ReplicaPair:
         self.counts["demotions"] += not node.is_dead
 
     async def ask(self, node: Node, work: Coroutine[Any, Any, None]) -> None:
-        """Does an operator's work on a node, and waits until its services are there again."""
+        """Runs an operator's command on a node, and waits until its services run again."""
         starts = node.starts
 
         async def asked() -> bool:

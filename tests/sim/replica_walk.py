@@ -27,11 +27,11 @@ STEPS: Final = (
     *("damage",) * 3, "lose_end", *("jump",) * 3, *("fill",) * 2, *("room",) * 4,
 )  # fmt: skip
 MENDED: Final = (0.0, 0.0, 0.1, 0.3)
-"""Shares of steps after which everything is mended; one of them for a walk."""
+"""Shares of steps after which all faults are ended; a walk uses one of them."""
 
 
 class ReplicaWalk(ReplicaPair):
-    """One walk; `at` is where it is."""
+    """One walk; `at` is its present step."""
 
     at = "the begin"
 
@@ -53,7 +53,7 @@ class ReplicaWalk(ReplicaPair):
         self.counts["walks"] += 1
 
     async def mend(self) -> None:
-        """Ends what keeps the follower away, and lets it connect: then sends are acknowledged."""
+        """Ends all faults and lets the follower connect, so that sends are acknowledged."""
         self.network.heal()
         await self.step_room()
         await self.restart()

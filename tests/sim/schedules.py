@@ -38,7 +38,7 @@ from tests.sim.seeded_store import SeededStore, messages_of, tell_seeded
 CLIENTS: Final = 16
 TOPICS: Final = ("orders", "bills")
 DOOMED: Final = "doomed"
-"""The topic that is removed now and then; no client sends to it meanwhile."""
+"""A topic that is removed at times; no client sends to it meanwhile."""
 QUEUES: Final = 2
 GROUPS: Final = ("readers", "auditors")
 OPERATIONS: Final = (
@@ -48,12 +48,12 @@ OPERATIONS: Final = (
 REOPEN_EVERY: Final = 3
 CANCEL_SHARE: Final = 0.4
 CANCEL_SHARE_SELDOM: Final = 0.8
-"""Of operations that seldom have to wait."""
+"""Share of cancelled operations among those that rarely wait."""
 TIMERS_LEFT_MAX: Final = 3
-"""Timers of a store at rest: of its two loops, and one for the observer."""
+"""Timers of an idle store: two loops of its own, and one observer."""
 
 Place = tuple[str, int]
-"""A line of a source file, where a coroutine waits."""
+"""A line of a source file at which a coroutine waits."""
 
 
 @dataclass
@@ -65,19 +65,19 @@ class Tally:
     cancelled: Counter[Place] = field(default_factory=Counter)
     acknowledged: int = 0
     given_up: int = 0
-    """Puts that were cancelled."""
+    """Number of cancelled puts."""
     kept: int = 0
-    """Those of them that were stored all the same."""
+    """Number of cancelled puts that were stored."""
 
     def cancels_between(self, path: str, first: int, last: int) -> int:
-        """Returns how often tasks were cancelled that waited on these lines of a file."""
+        """Returns the number of cancellations of tasks that waited at these lines of a file."""
         rows = self.cancelled.items()
         return sum(n for (file, line), n in rows if file == path and first <= line <= last)
 
 
 @dataclass
 class Put:
-    """One request to send: what was asked, when it began and ended, what came of it."""
+    """One send: its request, its begin and end, and its result."""
 
     topic: str
     queue_id: int
@@ -89,7 +89,7 @@ class Put:
 
 
 def places_of(coroutine: Any) -> list[Place]:
-    """Returns where a coroutine waits, and where those do that it waits for."""
+    """Returns the lines at which a coroutine, and those that it awaits, wait."""
     places: list[Place] = []
     while inspect.iscoroutine(coroutine):
         if coroutine.cr_frame is not None:
@@ -173,7 +173,7 @@ class Play(SeededStore):
 
     # -- what clients do -----------------------------------------------------------------------
     async def run(self) -> None:
-        """Plays it and look at what came of it."""
+        """Plays the schedule, and checks the result."""
         await self.open()
         self.pull = Pull(self.store)
         self.send = Send(
@@ -266,7 +266,7 @@ class Play(SeededStore):
         value = self._now()
         self.offsets.setdefault(key, [-1]).append(value)
         await self.store.tables.offsets.commit(*key, value)
-        # What was acknowledged is there, or what others wrote meanwhile.
+        # The acknowledged row exists, or one that another client wrote meanwhile.
         self.offsets[key] = [v for v in self.offsets[key] if v >= value or v not in (-1,)]
 
     async def _flush(self) -> None:
@@ -292,7 +292,7 @@ class Play(SeededStore):
         await store.flush()
         while store.dispatched < store.appended:
             await self.loop.pause(0.005)
-        await self.loop.pause(0.1)  # Jobs of those who gave up end too.
+        await self.loop.pause(0.1)  # Jobs of cancelled callers end too.
         parts = (
             store.views.flush,
             store.writing.allocation,
@@ -303,7 +303,7 @@ class Play(SeededStore):
             await self.loop.pause(0)
 
     def look(self) -> None:
-        """Compares log and queues with what clients were told; raises AssertionError."""
+        """Compares log and queues with the clients' results; raises AssertionError."""
         stored = self._stored()
         by_body: dict[str, StoredMessage] = {}
         next_offsets: dict[tuple[str, int], int] = {}
@@ -408,7 +408,7 @@ class Play(SeededStore):
             assert (-1 if found is None else found) in values
 
     async def _reopen(self) -> None:
-        """Closes it, starts it again: everything is as it was, a removed topic stays removed."""
+        """Restarts the store: its state is unchanged, a removed topic stays removed."""
         await self._remove()
         stored = self._stored()
         offsets = {key: self.store.tables.offsets.find(*key) for key in self.offsets}
@@ -421,7 +421,7 @@ class Play(SeededStore):
         ]
         self._look_at_queues(stored)
         for (group, topic, queue_id), offset in offsets.items():
-            # A start brings offsets beyond their queue's end down to it.
+            # A start lowers offsets beyond their queue's end to it.
             end = self.store.queue_end(topic, queue_id)
             expected = None if offset is None else min(offset, end)
             assert self.store.tables.offsets.find(group, topic, queue_id) == expected

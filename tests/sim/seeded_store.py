@@ -31,11 +31,11 @@ from tests.sim.loop import SeededLoop, run_seeded
 
 STORE: Final = Path("/store")
 TIMED: Final = (dispatcher, expiry, views, view_flush)
-"""Modules that look how long a turn took, which must not depend on the machine."""
+"""Modules that measure an iteration's duration, which must not depend on the machine."""
 
 
 def tell_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[None]], repro: str) -> None:
-    """Tells a story to its end.
+    """Runs a story to its end.
 
     Errors   AssertionError, or whatever escaped; how to do it again is part of its notes
     """
@@ -58,7 +58,7 @@ def tell_seeded(seed: int, story: Callable[[SeededLoop], Awaitable[None]], repro
 
 
 class Sorted(set[Any]):
-    """A set that is walked in order, which does not depend on how texts are hashed."""
+    """A set that is iterated in sorted order, independent of hash seeds."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(sorted(super().__iter__()))
@@ -70,7 +70,7 @@ def in_order(store: MessageStore) -> None:
 
 
 class SeededStore:
-    """A store on a simulated disk; what is done to it, and in which order, a seed decides."""
+    """A store on a simulated disk; a seed decides the operations and their order."""
 
     def __init__(self, loop: SeededLoop, seed: int, **settings: Any) -> None:
         self.loop = loop
@@ -94,7 +94,7 @@ class SeededStore:
 
     async def expire(self, *, trim: bool = True) -> bool:
         """Removes the oldest file unless a reader holds it; returns whether one was removed."""
-        if self._is_expiring:  # One at a time, as retention does it.
+        if self._is_expiring:  # One file at a time, as retention does.
             return False
         self._is_expiring = True
         expiry = self.store.views.expiry
@@ -117,7 +117,7 @@ class SeededStore:
         await self.store.tables.offsets.remove_topic(topic)
 
     async def pulled(self, pull: Pull, asked: PullRequest, *, is_cold: bool) -> PullResult:
-        """Pulls as a client does, who waits where there is nothing yet."""
+        """Pulls as a client that waits for messages."""
         if is_cold:
             result = await self.store.reading.pull_cold(asked.range)
         else:

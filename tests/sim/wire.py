@@ -4,9 +4,9 @@ import asyncio
 
 
 class Wire:
-    """The transport that a protocol gets when its connection is made.
+    """The transport of a protocol's connection.
 
-    Where `protocol` is set, each write tells it to pause, as when the client does not read.
+    If `protocol` is set, each write pauses it, as if the client did not read.
     """
 
     def __init__(self, protocol: asyncio.Protocol | None = None) -> None:
@@ -19,19 +19,19 @@ class Wire:
         """Returns no property of a socket."""
 
     def set_write_buffer_limits(self, high: int, low: int) -> None:
-        """Takes limits that hold for a socket."""
+        """Ignores the limits."""
         assert low < high
 
     def get_write_buffer_size(self) -> int:
-        """Returns how many bytes wait."""
+        """Returns the number of unsent bytes."""
         return sum(map(len, self.written))
 
     def is_closing(self) -> bool:
-        """Returns whether the connection ends."""
+        """Returns whether the connection is closing."""
         return self.is_closed
 
     def write(self, data: bytes) -> None:
-        """Keeps what is to be sent."""
+        """Keeps the bytes to send."""
         assert not self.is_closed, "nothing is written behind the end"
         self.written.append(data)
         if self.protocol is not None:
@@ -46,7 +46,7 @@ class Wire:
         self.reads = True
 
     def close(self) -> None:
-        """Ends the connection when all is sent."""
+        """Closes the connection after all bytes are sent."""
         self.is_closed = True
 
     def abort(self) -> None:
