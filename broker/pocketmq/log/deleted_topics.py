@@ -1,5 +1,6 @@
-"""Finds the facts that show log records of deleted topics (format/deleted_topics.py).
+"""Finds which log records are left over from deleted topics (format/deleted_topics.py).
 
+    source                              fact
     config/topics.json, consumequeue/   existing topics; without the table they are unknown
     unit 0 of each queue                physical offset of its first message
     table of queue ends                 the same of queues whose directory is lost

@@ -120,7 +120,7 @@ async def _samples(store: MessageStore, queues: _Queues) -> list[_Sample]:
                 if size > 0
             ]
             at += stride
-            read_count += 1  # Also of units without a place, so that others get their turn.
+            read_count += 1  # Units without a place count too, so that other tasks get their turn.
             if read_count % PIECE == 0:
                 await asyncio.sleep(0)
         at -= length

@@ -333,9 +333,9 @@ class Consume:
         return await settled_by_kind(entries, settle(self._lease.ack), settle(self._fifo.ack))
 
     def _serve_settled(self, group: str) -> None:
-        """Serves parked receives if a settlement may have made messages available.
+        """Serves a group's parked receives if a settlement may have made messages available.
 
-        Receives of all topics of a group read %RETRY%group.
+        The receives may be of other topics than the settlement, as all of them read %RETRY%group.
         """
         for target in self._targets.get(group, {}).values():
             if self._mode(target).frees(target):
@@ -378,7 +378,7 @@ class Consume:
                     self._serve(target)
 
     def _heed_changes(self) -> None:
-        """Makes waits include added queues; ends those that may not receive any more."""
+        """Makes waiting calls wait for added queues too; fails those that may not receive."""
         topics, groups = self._changed_topics, self._changed_groups
         for group in groups:
             if self._store.tables.groups.find(group) is None:
@@ -394,7 +394,7 @@ class Consume:
         groups.clear()
 
     def _serve(self, target: GroupTopic) -> None:
-        """Serves parked receives, and waits for a next message, after offsets or queues changed."""
+        """Serves parked receives; ends waits for a next message if there is one already."""
         self._long_polls.notify(target, partial(self._has_messages, target))
         self._long_polls.serve(target)
 

@@ -28,7 +28,7 @@ class DeliveryMode(ABC):
         """Ends the auto-renewed leases of a terminating client in a group, within about 1 s.
 
         targets   topics that the group receives in this mode
-        Returns   whether some of their messages can be received at once
+        Returns   whether some messages of these leases can be received at once
         """
 
     @abstractmethod

@@ -63,7 +63,7 @@ class GroupTopic:
         """A list of queues for the topic, then one for each retry topic."""
         self.parked: deque[Parked] = deque()
         self.expecting: set[Parked] = set()
-        """Waits for the next message that lease nothing."""
+        """Waits that end with the next message, and lease nothing."""
         self.sweep_above = PARKED_KEPT_MIN
         self.serving: Job[None] | None = None
         self.is_ordered = False

@@ -195,7 +195,7 @@ class LongPolls:
         self.serve(target)
 
     def notify(self, target: GroupTopic, is_met: Callable[[ReceiveRequest], bool]) -> None:
-        """Ends the waits for a next message whose request `is_met`."""
+        """Ends the waits for a target's next message for whose request `is_met` returns True."""
         for parked in list(target.expecting):
             if is_met(parked.request):
                 _answer(parked, nothing(0))

@@ -167,7 +167,7 @@ class ReceiveMode(ABC):
 
 
 def _is_busy(queue: GroupQueue) -> bool:
-    """Returns whether a queue has to be skipped, and records that it is."""
+    """Returns whether a queue is busy; sets `is_missed` if so, as the caller skips the queue."""
     if queue.is_busy:
         queue.is_missed = True
     return queue.is_busy

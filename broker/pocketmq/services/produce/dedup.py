@@ -21,7 +21,11 @@ RequestKey = tuple[str, tuple[str, ...], tuple[Hashable, ...]]
 
 
 class _Kept(NamedTuple, Generic[Answer]):
-    """A request in progress or finished; `since_ms` is the monotonic time of its start."""
+    """A request in progress or finished.
+
+    number     tells requests with the same key apart
+    since_ms   monotonic time of its start
+    """
 
     number: int
     since_ms: int
@@ -74,7 +78,7 @@ class SendDedup(Generic[Answer]):
         except BrokerError as error:
             # Returned, not raised: if all callers were cancelled, none would receive the error.
             kept = self._kept.get(key)
-            if kept is not None and kept.number == number:  # Else the request was made again later.
+            if kept is not None and kept.number == number:  # Else a later request replaced it.
                 self._drop(key)
             return error
 

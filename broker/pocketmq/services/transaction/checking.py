@@ -2,8 +2,8 @@
 
 For each check, the half message is stored again with the number of checks, and the check is sent to
 a connected producer of its group. A transaction expires after `checks_max` checks, or after
-`keep_ms` if no producer is connected. Most transactions are decided a second after they were sent,
-before they are read here.
+`keep_ms` if no producer is connected. Most transactions are decided within a second, before their
+half messages are read here.
 
 Checks are due by the monotonic clock. A record's wall time can delay a check by at most the usual
 delay, so setting back the clock stops no check.

@@ -26,8 +26,9 @@ BULK_BYTES: Final = 64 * 1024
 BULK_PAUSE_SECONDS: Final = 0.001
 COPY_SECONDS: Final = 0.02
 COPY_BULK_SECONDS: Final = 0.05
-"""The same two pauses on a follower, whose dispatch reads records from the log. With long pauses a
-record costs a third, and the sync of the log and the report to the leader wait less."""
+"""On a follower, whose dispatch reads records from the log, COPY_SECONDS and COPY_BULK_SECONDS
+replace both pauses. With these longer pauses, the dispatch of a record costs a third, and the sync
+of the log and the report to the leader wait less for dispatch."""
 COPY_YIELD_SECONDS: Final = 0.002
 """Pause on a follower between two chunks, and while a sync of the log runs. For a sync, dispatch
 waits for at most COPY_BULK_SECONDS."""

@@ -248,7 +248,7 @@ class AppendNotifier:
             for group in list(queue.groups.values()):
                 self._look_for(group)
         finally:
-            if queue.watch is watch:  # An earlier new watch would fire for the same messages.
+            if queue.watch is watch:  # Cleared only now: a watch begun before would fire at once.
                 queue.watch = None
             self._watch(queue)
 

@@ -178,9 +178,10 @@ def sound_count(
 
 
 def is_row_known(view: Buffer, origin: int, run: QueuedRecords, asked: Asked) -> bool:
-    """Returns whether the first and last record of a straight run of known records match.
+    """Returns whether the records of a run, which were found valid before, are those of its rows.
 
-    As all records of the run are adjacent, the records between need no check.
+    Only the first and last record are checked, and the run must be straight: its records are then
+    adjacent, so that the others match too.
     """
     ends = (run.rows[0], run.rows[-1])
     return run.is_straight and all(

@@ -230,7 +230,7 @@ class StoreStart:
             )
             if ends.load(encode_checkpoint(values)) != ends.rows:
                 ends.save(encode_checkpoint(values), ends.rows)
-        # Records appended after this are not confirmed, even if the last run's end was higher.
+        # Records that this run appends are not confirmed, even if the last run's end was higher.
         is_bounded = parts.settings.is_bounded
         mark.is_confirmed |= not end
         mark.confirmed_upto = min(mark.confirmed_upto, end) if is_bounded else OFFSET_MAX

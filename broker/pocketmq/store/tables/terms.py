@@ -4,8 +4,9 @@
 
 A term is the time of one leader. It has an epoch, which each promotion increments, and the physical
 offset at which it began. A store that was never promoted has no terms: its epoch is 0, from offset
-0 on. Two stores with the same epoch at an offset had the same leader there, so their logs agree
-below the lower of their ends and of the begin of the next term.
+0 on. Two stores with the same epoch at an offset had the same leader there, so their logs agree up
+to the next term's begin, or to the end of the shorter log. The exception: two followers that were
+promoted at the same time, unknown to each other, begin terms of one epoch.
 
 A leader that learns of a higher epoch is fenced: it accepts no messages any more.
 Source: EpochFileCache, for the idea; RocketMQ has epochs only with its controller.

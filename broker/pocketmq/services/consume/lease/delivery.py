@@ -93,8 +93,8 @@ class LeaseDelivery(DeliveryMode):
             if len(set(its)) == lease.pending_count:
                 self._release([lease])
             else:
-                # The new lease begins at least 1 ms after the old lease, which may be 1 ms from
-                # now: hence RELEASED_MS - 1. The new lease must not end after the old lease.
+                # The new lease may begin 1 ms from now, as it must begin after the old lease:
+                # hence RELEASED_MS - 1. It must not end after the old lease.
                 left_ms = max(lease.ends_ms - now_ms, 0)
                 parts += [(handle, min(RELEASED_MS - 1, left_ms)) for handle in its]
         if parts:
