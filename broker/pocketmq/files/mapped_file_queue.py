@@ -194,7 +194,7 @@ class MappedFileQueue:
         return self.files.pop(0)
 
     def cut(self, position: int) -> None:
-        """Truncates at a position: removes later files, except one at 0; changes no other bytes."""
+        """Truncates at a position: removes later files, except the file at 0; changes no bytes."""
         while self.files and self.files[-1].base >= position and self.files[-1].base > 0:
             self.files.pop().remove()
             if not self._is_view:  # A power cut must not restore a file after a missing one.

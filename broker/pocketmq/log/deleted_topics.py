@@ -103,7 +103,8 @@ def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
 def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
     """Returns the topics with a row or a queue; None if no topic table can be parsed.
 
-    RocketMQ may leave an empty directory when it deletes a topic.
+    A queue without files does not count, as RocketMQ may leave an empty directory when it deletes a
+    topic.
     """
     rows = read_topics(disk, directory)
     if rows is None:

@@ -4,8 +4,8 @@ Several pairs of numbers give the same file length. First, known pairs are tried
 pair, RocketMQ's default, PocketMQ's default. The first pair that gives a file's length is used.
 If no known pair gives a file's length, all pairs that do are compared with a file's header. A pair
 fits if the first and the newest entry contain the header's begin and end physical offset, and the
-newest entry's slot refers to that entry. If several pairs or none fit, the operator must set both
-numbers.
+newest entry's slot refers to that entry. If several pairs or none fit, the operator must set at
+least one of the numbers.
 """
 
 from collections.abc import Container

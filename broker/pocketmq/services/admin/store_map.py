@@ -27,7 +27,12 @@ QUEUES_PIECE: Final = 128
 
 @dataclass(slots=True)
 class _Queues:
-    """All queues: (topic, queue id, min offset, length) of those with messages, and sums."""
+    """Sums over all queues.
+
+    ranges          (topic, queue id, min offset, length) of queues with messages, without light
+                    queues
+    message_count   number of messages in `ranges`
+    """
 
     ranges: list[tuple[str, int, int, int]] = field(default_factory=list)
     message_count: int = 0

@@ -101,7 +101,8 @@ class TimerDelivery:
     async def put(self, messages: Sequence[TimedMessage], taken_back: frozenset[bytes]) -> None:
         """Puts messages in one put; the messages need not be durable when it returns.
 
-        If the records together fit no file of the log, each message is put alone.
+        If the records together fit no file of the log, each message is put alone; a message that
+        then fits no file is dropped.
 
         taken_back  recalled messages, each as unique key or as topic, "+" and unique key
         Shape       at most about `bytes_max` bytes of records

@@ -14,7 +14,7 @@ class SendRules(NamedTuple):
     """Settings of sending.
 
     store_host           packed address: 8 or 20 bytes
-    accept_from_ms       wall time before which sends are refused; 0: none is refused for the time
+    accept_from_ms       wall time before which sends are refused; 0: there is no such time
     default_queue_count  number of queues of topics that sends create
     default_type         type of topics that sends create
     check_kinds          whether a topic accepts only messages of its type

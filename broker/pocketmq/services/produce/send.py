@@ -285,7 +285,7 @@ class Send:
     async def send(
         self, drafts: Drafts, peer_host: bytes, envelope: Envelope = PLAIN_ENVELOPE
     ) -> Sent:
-        """Stores the messages of one request contiguously in one queue.
+        """Stores the messages of one request contiguously in the log, all for one target queue.
 
         Repeats within the deduplication window return the first result.
 

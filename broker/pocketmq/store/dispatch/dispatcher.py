@@ -30,11 +30,11 @@ from pocketmq.store.dispatch.dispatch_buffer import DispatchBuffer
 from pocketmq.store.marks import Marks
 
 BATCH_MAX: Final = 1_024
-"""Number of records at which a dispatch step takes no further run; it takes about 2 ms."""
+"""Number of records at which a step takes no further run; such a step takes about 2 ms."""
 BATCH_MIN: Final = 8
 SLOW_STEP_SECONDS: Final = 0.01
-"""Duration of a step above which the next step dispatches half as many records. A step with
-many new queues is slow, as it creates their files."""
+"""Duration of a step above which the next step dispatches half as many records or bytes. A step
+with many new queues is slow, as it creates their files."""
 RETRY_INTERVAL_MS: Final = 1_000
 QUEUE_TRIES_MAX: Final = 30
 INDEX_TRIES_MAX: Final = 3
@@ -43,9 +43,10 @@ logger = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """Dispatches records up to the visible end; calls `arrived` with the dispatched records.
+    """Dispatches records up to the visible end.
 
-    columns   the dispatch of many records of the same views; None: all are dispatched one by one
+    arrived   called with the records of each batch that was not dispatched by column
+    columns   dispatches many records to the same views; None: all are dispatched one by one
     """
 
     __slots__ = (
@@ -71,13 +72,13 @@ class Dispatcher:
         self.remembered = DispatchBuffer()
         self._columns = columns
         self._blocked: tuple[int, list[Written] | None] | None = None
-        """Index of the view that waits for a retry, and the records; None: those in `_columns`."""
+        """(Index of the view that waits for a retry, its records; None: those in `_columns`)."""
         self._batch_max = BATCH_MAX
         self._bytes_max = BYTES_MAX
         self._tries = 0
         self._retry_at_ms = 0
         self.failure: ViewFailed | None = None
-        """Error of puts after too many tries of a view; None once the view is written."""
+        """Failure of a view after too many tries; puts are refused until a try succeeds."""
         self.reput_seconds = Histogram(
             "pocketmq_reput_seconds", "Duration of one step of dispatch."
         )
@@ -138,7 +139,7 @@ class Dispatcher:
             return 0
         result = self._apply_columns(now_ms)
         self.reput_seconds.observe(perf_counter() - begun)
-        if thread_time() - begun_cpu > SLOW_STEP_SECONDS:  # Not what a busy machine adds.
+        if thread_time() - begun_cpu > SLOW_STEP_SECONDS:  # Waits for a busy CPU do not count.
             self._bytes_max = max(self._bytes_max // 2, BYTES_MIN)
         else:
             self._bytes_max = min(self._bytes_max * 2, BYTES_MAX)

@@ -26,7 +26,7 @@ ARCHIVE: Final = "archive"
 
 
 class RetentionHolder(NamedTuple):
-    """The message that keeps files from its physical offset on from expiring.
+    """The message, or the archive, that keeps files from its physical offset on from expiring.
 
     kind       DELAY, LEASE, TRANSACTION, ARCHIVE, or RECORD if the kind is unknown
     topic      target topic, or topic from which the message was leased; "" if unknown
@@ -56,7 +56,10 @@ def _time_text(time_ms: int) -> str:
 
 
 async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
-    """Returns the pending message at a physical offset. Cost: one record is read."""
+    """Returns the pending message at a physical offset; kind RECORD if it cannot be read.
+
+    Cost     one read of the log, two for a lease
+    """
     nothing = RetentionHolder(RECORD, "", "", physical_offset)
     try:
         message = await value_of(reading.message_at(physical_offset))

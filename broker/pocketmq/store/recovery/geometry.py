@@ -30,7 +30,8 @@ def fit_to_disk(
     """Returns the settings with the shape of the store on disk.
 
     Errors   UnknownGeometry
-    Cost     reads index files only if neither settings nor manifest contain their geometry
+    Cost     reads index files only if neither settings nor manifest contain their geometry, and
+             some records of delayed messages unless PocketMQ created the store
     """
     known: dict[str, Any] = {}
     if manifest is not None:

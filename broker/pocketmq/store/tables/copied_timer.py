@@ -92,9 +92,11 @@ class CopiedTimer:
 
     # -- the follower's side -------------------------------------------------------------------
     def proof(self, end: int) -> TimerProof | None:
-        """Returns the proof with which a leader continues this copy, below its durable end.
+        """Returns the proof with which a leader continues this copy.
 
         A new copy that was not finished is given up.
+
+        end      durable end of the copy, as `timercheck` contains it
         Returns  None if the copy is empty, lacks files, or contains bytes after `end`
         Cost     reads the rest of the last file, whose blocks are not allocated
         """

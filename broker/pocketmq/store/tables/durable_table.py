@@ -312,7 +312,7 @@ class NamedTable(Generic[Config]):
 
     def __init__(self, table: RowTable, kind: TableKind[Config]) -> None:
         self.count_max = COUNT_MAX
-        """Upper limit of rows; a full table refuses new rows."""
+        """Upper limit of rows; a full table refuses new ones, except the broker's own topics."""
         self._table = table
         self._kind = kind
         self._configs: dict[str, Config] = {}

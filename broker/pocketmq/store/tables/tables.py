@@ -42,7 +42,7 @@ TIMER_COUNTS: Final = "timingCount"
 
 
 class Tables:
-    """Topics, groups, modes, offsets, orders, delays, removed queues, floors, name settings."""
+    """The tables of one store; `read` loads them."""
 
     __slots__ = (
         "_pool", "archive_mark", "delay_offsets", "files", "floors", "groups", "modes",
@@ -90,9 +90,9 @@ class Tables:
             table.load()
 
     def reload(self, name: str) -> None:
-        """Reads a file again that this follower has replaced, if reads of messages depend on it.
+        """Reads a file again that this follower has replaced, if followers use its table.
 
-        A promotion reads the others: orders, delays, and the timer's progress.
+        A promotion reads the others: orders, delays, and the timer's progress and counts.
         Errors   TableUnreadable, ReadFailed
         """
         reloads = {

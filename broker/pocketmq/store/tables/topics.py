@@ -51,7 +51,7 @@ class TopicTable(NamedTable[TopicConfig]):
         super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
         self.queue_count_max = COUNT_MAX
-        """Upper limit of queues of all topics together; beyond it, new queues are refused."""
+        """Upper limit of queues of all topics together for `create` and `update`."""
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:

@@ -114,8 +114,8 @@ class Writing:
 
         wait     whether to return, in sync mode, only when the messages are durable, and with
                  followers in sync only when these have them, or after `ack_timeout_ms`
-        Errors   RecordTooLarge, Draining, BrokerReadOnly, StoreBusy, TransientPoolEmpty, DiskFull:
-                 nothing was stored;
+        Errors   RecordTooLarge, Draining, BrokerReadOnly, WrongRole, StoreBusy, TransientPoolEmpty,
+                 DiskFull: nothing was stored;
                  StoreFailed: the process ends, and the messages may be lost or not
         Source   CommitLog.asyncPutMessage, asyncPutMessages
         """

@@ -37,7 +37,7 @@ class FifoExit:
 
         Requires queue.is_busy, so that no receive reads the queue
         Effects  advances the group's offset over settled messages, as a crash may have set it back
-        Errors   errors of a put: nothing changed; DiskFull of the order table: the conversion is
+        Errors   errors of a put: nothing changed; those of `OrderTable.saved`: the conversion is
                  done
         """
         assert queue.is_busy

@@ -159,7 +159,7 @@ class LeaseRecovery:
         if not checkpoint.queue_offsets or self._store.tables.groups.find(batched.group) is None:
             return
         key = (batched.group, batched.topic, batched.queue_id)
-        if not checkpoint.first_popped_ms:  # Other leases may be older than an offset reset.
+        if not checkpoint.first_popped_ms:  # A changed lease may be older than an offset reset.
             self._push(key, checkpoint, journal_offset)
         elif checkpoint.first_popped_ms == batched.popped_at_ms:
             _leave_order(self._store.tables, checkpoint)
