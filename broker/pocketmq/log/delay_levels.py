@@ -2,8 +2,9 @@
 
     unit of queue n - 1: due at 12:00:05, its record stored at 12:00:03  ─►  level n is 2s
 
-RocketMQ has the delay levels only in its configuration (messageDelayLevel). The newest
-units show the delay of each level. Source: CommitLog.checkMessageAndReturnSize.
+RocketMQ has the delay levels only in its configuration (messageDelayLevel). The newest units show
+the delay of each level.
+Source: CommitLog.checkMessageAndReturnSize.
 """
 
 from collections import Counter

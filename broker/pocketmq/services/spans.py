@@ -37,7 +37,7 @@ RECORDS_MAX: Final = 1_024
 DELIVERIES_MAX: Final = 65_536
 """Upper limit of stored deliveries; an ack of an older delivery has no span."""
 IN_ORDER: Final = -1
-"""`start_offset` of deliveries in FIFO order, which have no checkpoint."""
+"""`start_offset` of deliveries without a checkpoint: those in FIFO order, and pulls."""
 READ_BYTES: Final = 4 * 1024 * 1024
 MessagePlace = tuple[str, str, int, int]
 """(group, topic, queue id, queue offset) of a delivered message."""

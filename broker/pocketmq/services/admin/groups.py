@@ -71,7 +71,7 @@ async def delete_group(
 
 
 def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
-    """Yields the retry topics and the dead-letter topic of a group that no other group owns.
+    """Yields those of a group's retry topics and dead-letter topic that no other group owns.
 
     As group names may contain the separator of these topic names, two groups may have one retry
     topic. A retry topic of expired leases is yielded only if the group has an offset in it.

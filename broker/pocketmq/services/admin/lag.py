@@ -27,7 +27,7 @@ async def group_lag(
 
     topic         topic of the queues; "": all topics in which the group has offsets, and the retry
                   topics of these
-    read_leased   returns the messages that groups have under leases
+    read_leased   returns the counts of received and unsettled messages (`Consume.leased`)
     Errors        IllegalGroup, GroupNotFound, IllegalTopic, TopicNotFound, StorageError, DiskSlow
     Cost          one read of the log for each queue with lag
     """
@@ -59,7 +59,7 @@ async def all_lags(
     """Returns a page of the lags of all groups, by topic, without queues and ages.
 
     topic         "": all topics
-    read_leased   returns the messages that groups have under leases
+    read_leased   returns the counts of received and unsettled messages (`Consume.leased`)
     Errors        IllegalTopic, TopicNotFound, IllegalNumber, IllegalPageToken
     """
     if topic:
@@ -77,7 +77,7 @@ async def all_lags(
 
 
 def _pairs(store: MessageStore, topic: str, token: str, count: int) -> list[str]:
-    """Returns pairs of group and topic after a token, sorted; at least one more than `count`.
+    """Returns pairs of group and topic after a token, sorted; more than `count`, or all.
 
     Cost   linear in the names of all groups, and in the topics of one page's groups
     """

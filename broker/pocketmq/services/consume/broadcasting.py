@@ -1,9 +1,8 @@
 """Receives of a broadcasting group: every client gets every message, without leases.
 
 Each client has an offset in every queue. The offset begins at the group's committed offset; if the
-group has none, at the min or max offset of the queue, as the group is configured. In a queue that
-is added later it begins at the min offset. Client offsets are kept only in memory: a restart
-discards them.
+group has none, it begins where the request or the group's setting states. In a queue that is added
+later it begins at the min offset. Client offsets are kept only in memory: a restart discards them.
 Source: BroadcastOffsetManager.
 """
 
@@ -58,7 +57,7 @@ class Broadcasting:
         """Returns the next messages of a client, with empty handles; waits if there are none.
 
         check    raises an error if a group may no longer receive a topic
-        Errors   StorageError, DiskSlow, errors of `check`
+        Errors   StorageError, DiskSlow, Draining, errors of `check`
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + request.wait_ms / 1000

@@ -1,8 +1,9 @@
 """One topic as one group receives it: its queues, and the order they are read in.
 
 The topic's queues are read round-robin; of a topic with priorities, the last queue is read first.
-Then the retry topics are read: %RETRY%group_topic, its V2 name, and %RETRY%group. Of a topic
-without priorities, every RETRY_TURNth receive reads the retry topics first.
+Then the retry topics are read: %RETRY%group_topic, %RETRY%group+topic (RocketMQ's second format),
+and %RETRY%group. Of a topic without priorities, every RETRY_TURNth receive reads the retry topics
+first.
 Source: PopMessageProcessor.popMsgFromTopic.
 """
 

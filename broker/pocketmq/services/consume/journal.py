@@ -106,7 +106,7 @@ class Journal:
 
         Returns  journal offset of the first entry
         Effects  no await between the write and the return: a cancelled caller wrote nothing
-        Errors   errors of store.writing.put: nothing was stored
+        Errors   errors of store.writing.put and topics.ensure: nothing was stored
         """
         assert entries
         timer = self._topics.find(TIMER_TOPIC)

@@ -310,7 +310,8 @@ class ViewFlush:
         self._pool.shutdown()
 
     async def _idle(self) -> None:
-        while self._job is not None and not self._job.is_done:  # Cancelled before it began.
+        # A job that was cancelled before it began is done, and has not reset `_job`.
+        while self._job is not None and not self._job.is_done:
             await self._job.reached()
 
 

@@ -54,7 +54,7 @@ def placed_records(log: CommitLog, queue: ConsumeQueue, places: Sequence[Place])
 
     Shape    b"" for a record that is damaged or not of the queue
     Cost     1.5 µs a record, and the CRC of its body unless this process wrote it
-    Errors   ColdRead: a record is not in memory
+    Errors   ColdRead: a record is not in memory; ReadFailed
     """
     assert all(before[0] <= after[0] for before, after in pairwise(places))
     records: list[bytes] = []
@@ -276,7 +276,7 @@ class Reading:
         return not queue.floor <= message.queue_offset < queue.hidden_from
 
     def check_offset(self, topic: str, queue_id: int, queue_offset: int) -> None:
-        """Raises OffsetOutOfRange unless min <= queue offset <= max, with hidden messages."""
+        """Raises OffsetOutOfRange unless min <= queue offset <= max; hidden messages count too."""
         lower, upper = self.queue_range(topic, queue_id)
         if not lower <= queue_offset <= max(upper, self.whole_end(topic, queue_id)):
             raise OffsetOutOfRange(queue_offset=queue_offset, min_offset=lower, max_offset=upper)

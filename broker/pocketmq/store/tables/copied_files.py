@@ -199,7 +199,8 @@ class CopiedFiles:
     def drop(self, name: str) -> None:
         """Removes a file, and its previous version, durably; either may be missing.
 
-        If the name is TIMER_LOG, a new copy of the timer log begins, and nothing is removed.
+        If the name is TIMER_LOG, a new copy of the timer log begins, and nothing is removed. The
+        removal of a file of the timer log is not synced.
         Errors   WriteFailed, FsyncFailed
         """
         if name == TIMER_LOG:

@@ -48,7 +48,9 @@ class OffsetResets:
     def note(self, group: str, topic: str, queue_offsets: Mapping[int, int]) -> None:
         """Records a reset, in place of earlier ones of the same queues.
 
-        Cost   linear in the number of pending resets
+        Effects  none, except that earlier resets end, for a group without classic consumers that
+                 pull
+        Cost     linear in the number of pending resets
         """
         self._expire()
         self.forget(group, topic, queue_offsets)

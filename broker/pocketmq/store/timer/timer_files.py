@@ -1,6 +1,6 @@
 """The timer's files of an open store: wheel, log and durable progress.
 
-    add ──► log ──► wheel          take ◄── chain of a slot ◄── wheel
+    add ──► log ──► wheel          delivery ◄── chain of a slot ◄── wheel
              └────────┴── flush ──► timercheck
 
 The first delayed message creates the files. Only the timer service uses them. The log contains the
@@ -343,7 +343,7 @@ class TimerFiles:
 
         places    ascending positions of their units in the timer log
         read_ms   every slot before this time was delivered
-        Errors    FsyncFailed
+        Errors    DiskFull, StoreFailed
         Cost      a pass over the timer log
         """
         log, wheel = self.log, self.wheel
