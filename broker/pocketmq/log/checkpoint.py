@@ -125,7 +125,7 @@ class StoreCheckpoint(_NumbersFile):
         """Writes the values durably; blocks.
 
         The values must describe durable data, never data that is about to be written.
-        Errors   DiskFull, AllocationFailed, FsyncFailed
+        Errors   DiskFull, AllocationFailed, WriteFailed, FsyncFailed
         """
         if self._descriptor < 0:
             self._open()

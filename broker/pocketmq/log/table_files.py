@@ -10,7 +10,7 @@ and both are written, so that RocketMQ can continue with either setting. PocketM
 each file, which RocketMQ drops when it writes the file. A start reads:
 
     a file has the mark          the rows of the newer file, which has all rows
-    neither file has the mark    the newer file's rows, and rows only in the older file
+    neither file has the mark    the newer file's rows, and rows of the older file that it lacks
 
 Source: LmqConsumerOffsetManager, ConsumerOffsetManager.
 """

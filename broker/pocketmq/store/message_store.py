@@ -125,7 +125,7 @@ async def open_store(
 ) -> "MessageStore":
     """Locks, loads and recovers a store, then starts flushing and dispatching.
 
-    Errors     StorageError and its subclasses, DiskFull
+    Errors     StorageError and its subclasses, DiskFull, IllegalConfig
     """
     starting = starting or Starting(clock)
     with ExitStack() as undo:
@@ -540,7 +540,7 @@ class MessageStore:
     def reload(self, name: str) -> None:
         """Reads a table again that this follower has replaced, and applies it to the queues.
 
-        Errors   TableUnreadable
+        Errors   TableUnreadable, ReadFailed
         """
         self.tables.reload(name)
         if name == TOPICS:

@@ -57,8 +57,8 @@ class Redrive:
                     ones stay pending; None: all
         check       raises an error for a topic to which the caller may not send
         Errors      IllegalGroup, GroupNotFound; IllegalTopic, TopicNotFound, TopicNotWritable,
-                    UnsupportedTopic, SystemTopic, OriginUnknown, errors of puts: some dead letters
-                    may have been sent
+                    UnsupportedTopic, SystemTopic, OriginUnknown, StorageError, DiskSlow, errors of
+                    puts: some dead letters may have been sent
         """
         self._store.tables.groups.existing(group)
         if topic:

@@ -80,7 +80,7 @@ class LongPolls:
         self._order = 0
         self._serving: set[GroupTopic] = set()
         self.waiter_count = 0
-        """Number of parked receives."""
+        """Number of parked receives, and of waits for a next message."""
         self.is_draining = False
 
     def park(

@@ -217,7 +217,7 @@ def _move(store: MessageStore, units: Units, times_ms: NDArray[np.int64]) -> Non
     """
     units = units.copy()
     write_ms = units["write_time"].astype(np.int64)
-    # The delay is an i32: if it would be larger, the write time is the slot's time.
+    # The delay is an i32: instead of a larger one, 0 is stored, with the slot's time as write time.
     base_ms = np.where(np.abs(times_ms - write_ms) < 2**31, write_ms, times_ms)
     units["write_time"] = base_ms
     units["delay"] = times_ms - base_ms

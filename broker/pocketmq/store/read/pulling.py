@@ -4,7 +4,7 @@ condition                         status                  next begin
 outside of the queue              (store/read/read_plan.py)
 scanned, no match                 NO_MATCHED_MESSAGE      after the last unit scanned
 record expired before the read    EXPIRED                 min offset of the queue
-record found                      FOUND                   after the last unit returned
+record found                      FOUND                   after the last unit scanned
 
 Recent records are read through the memory map. Other records in memory are read by a non-blocking
 read, and records on disk in a thread: a page fault would block the event loop. A pull ends before a

@@ -35,7 +35,7 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
     """Sets everything from a physical offset on aside; blocks.
 
     begin    the end of a record, or the log's first offset
-    Errors   those of a start; DiskFull, AllocationFailed, FsyncFailed: the caller may try again
+    Errors   those of a start; DiskFull, StoreFailed: the caller may try again
     """
     parts = StoreComponents(settings, disk)
     try:

@@ -48,8 +48,8 @@ class Fence(NamedTuple):
 class TermTable:
     """The terms of one store. All writes are durable when they return, and block.
 
-    A write that raises DiskFull or StoreFailed changes no attribute; after FsyncFailed, the file
-    may have the new content.
+    Except in `shut`, a write that raises DiskFull or StoreFailed changes no attribute. After
+    FsyncFailed, the file may have the new content.
     """
 
     __slots__ = ("_file", "fence", "history", "leader", "role")

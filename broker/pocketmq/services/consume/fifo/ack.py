@@ -115,7 +115,7 @@ class FifoAck(AckMode):
         *,
         is_suspended: bool = False,
     ) -> list[Settled]:
-        """Changes invisible durations; later messages of the groups wait for the new ends."""
+        """Changes invisible durations; later messages of their message groups wait longer."""
         settled: list[Settled] = []
         now_ms = self._store.clock.wall_ms()
         for handle, invisible_ms in entries:
