@@ -1,13 +1,20 @@
 """Missing oldest files of the log: a replicated broker tells lost ones from expired ones."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from pocketmq.format.names import COMMIT_LOG_DIRECTORY, MARK_FILE, OWN_DIRECTORY, offset_file_name
+from pocketmq.format.names import (
+    COMMIT_LOG_DIRECTORY,
+    CONSUME_QUEUE_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
+    offset_file_name,
+)
 from pocketmq.log.checkpoint import CONFIRMED, MARK, OLDEST, SLOT_SIZE
 from pocketmq.model.errors import StoreDamaged, WriteFailed
 from pocketmq.store.recovery.components import StoreComponents
@@ -90,6 +97,28 @@ async def test_expired_files_are_no_damage_but_later_ones_are(
     found = await damage_of(tmp_path / "s", **settings)
     assert found is not None
     assert found.path == str(log_file(tmp_path / "s", 1))
+
+
+@pytest.mark.parametrize("settings", [{}, *REPLICATED])
+async def test_messages_keep_their_offsets_if_a_crash_also_took_units_of_lost_ones(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(COUNT):
+            await store.stocked()
+            await store.send("T", f"{number:02d}" + "x" * 900)
+            if number == 1:
+                await store.settled()
+                await store.store.views.flush.finish()
+                durable = store.killed(tmp_path / "durable")
+        await store.settled()
+        image = store.killed(tmp_path / "killed")
+    shutil.rmtree(image / CONSUME_QUEUE_DIRECTORY)
+    shutil.copytree(durable / CONSUME_QUEUE_DIRECTORY, image / CONSUME_QUEUE_DIRECTORY)
+    log_file(image, 0).unlink()
+    async with store_at(image, **settings) as opened:
+        assert opened.store.reading.queue_range("T", 0) == (4, COUNT)
+        assert [int(body[:2]) for body in await opened.pulled("T")] == [*range(4, COUNT)]
 
 
 async def test_a_single_broker_may_lose_its_oldest_files(tmp_path: Path) -> None:

@@ -184,6 +184,8 @@ class StoreRecovery:
         # If no record can be read, this may be no log: nothing is cut.
         is_unknown = is_short and survey.end == log.min_offset
         lost_head = self._lost_head(beliefs.mark)
+        self._parts.queues.note_gaps((hole.begin, hole.end) for hole in lost_head)
+        is_copied = self._parts.settings.is_bounded
         seen = Observation(
             has_log=bool(log.files.files),
             end=survey.end,
@@ -191,7 +193,7 @@ class StoreRecovery:
             mark=beliefs.mark,
             view_offsets=tuple(self._complete(mark, survey.end) for mark in marks),
             has_holes=bool(survey.holes),
-            is_headless=bool(lost_head),
+            is_headless=bool(lost_head) and is_copied,
             is_short=is_short,
             accept_damage=beliefs.accept_damage,
         )
@@ -199,7 +201,8 @@ class StoreRecovery:
         # Without a mark, only the views show which records the log lost.
         is_rebuilt = beliefs.is_aborted and beliefs.mark is not None
         if self.plan.log is LogDecision.DAMAGED:
-            self._refuse(survey, [*lost_head, *survey.holes], beliefs.mark)
+            found = [*lost_head, *survey.holes] if is_copied else survey.holes
+            self._refuse(survey, found, beliefs.mark)
             if is_rebuilt:
                 self._cut_views(below)
         else:
@@ -232,13 +235,14 @@ class StoreRecovery:
         return survey
 
     def _lost_head(self, mark: int | None) -> list[Hole]:
-        """Returns the range of the oldest files if they are missing, and retention kept them.
+        """Returns the range of the oldest files if they are missing, and have not expired.
 
-        In a log that no other broker has, a user may have removed them.
+        It is damage only of a log that other brokers have: of another one, a user may have removed
+        the files.
         """
         parts = self._parts
         log, begin = parts.log, parts.mark.oldest_base
-        if mark is None or begin >= min(log.min_offset, mark) or not parts.settings.is_bounded:
+        if mark is None or begin >= min(log.min_offset, mark):
             return []
         path = log.files.directory / offset_file_name(begin)
         why = "the oldest files are missing, and have not expired"
