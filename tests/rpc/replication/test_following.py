@@ -131,6 +131,25 @@ async def test_a_report_follows_the_sync_and_never_comes_before(tmp_path: Path) 
         assert store.flushed == end
 
 
+async def test_a_piece_that_arrives_in_parts_is_synced_once(tmp_path: Path) -> None:
+    async with followed(tmp_path) as run:
+        ends = []
+        for body in "ab":
+            await run.pair.leader.send("orders", body)
+            ends.append(run.pair.leader.store.appended)
+        store, (first_end, end) = run.pair.follower.store, ends
+        pipe = await run.pipe()
+        pipe.reader.feed_data(run.answer(0))
+        await until(lambda: pipe.reports() == [(0, 0)])
+        pipe.reader.feed_data(HEAD.pack(0, end) + run.pair.led[:first_end])
+        await until(lambda: store.appended == first_end)
+        await turns(200)
+        assert store.flushed == 0
+        pipe.reader.feed_data(run.pair.led[first_end:end])
+        await until(lambda: pipe.reports()[-1] == (end, 0))
+        assert pipe.reports() == [(0, 0), (end, 0)]
+
+
 async def test_each_sync_is_reported_while_more_of_the_log_arrives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -337,10 +337,11 @@ class FollowerLink:
         for event in stream.receive(content, self._heard_ms):
             if isinstance(event, LogBytes):
                 await copy.append(*event)
-                store.writing.durability.request()
-                self._noted.set()
                 self._end_seen = max(self._end_seen, copy.end)
                 assert self._end_seen >= store.appended
+                if stream.has_whole_piece:  # One sync for it: the leader waits for its end.
+                    store.writing.durability.request()
+                    self._noted.set()
             elif isinstance(event, LeaderMarks):
                 self._kept_from = event.begin
                 self._end_seen = max(self._end_seen, event.confirmed)

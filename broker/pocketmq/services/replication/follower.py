@@ -80,7 +80,8 @@ class FollowerStream:
     """
 
     __slots__ = (
-        "_file_size_bytes", "_heard_ms", "_is_bare", "_left", "_limits", "_rest", "next_offset"
+        "_file_size_bytes", "_heard_ms", "_is_bare", "_left", "_limits", "_needed", "_rest",
+        "next_offset",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,9 @@ class FollowerStream:
         self._left = 0
         """Bytes of the log that the present frame still has."""
         self._rest = bytearray()
+        """Begin of a head, or of a frame that is not of the log."""
+        self._needed = 0
+        """Length from which on the rest can be read."""
         self._heard_ms = now_ms
 
     def receive(self, content: bytes, now_ms: int) -> Iterator[Event]:
@@ -103,19 +107,31 @@ class FollowerStream:
         Errors   LeaderBroken
         """
         self._heard_ms = now_ms
-        if self._left and not self._rest:  # Nearly always so while much of the log arrives.
-            found, content = content[: self._left], content[self._left :]
-            yield self._log_bytes(found)
-        self._rest += content
-        while self._rest:
-            if self._left:
-                found = bytes(self._rest[: self._left])
-                del self._rest[: self._left]
-                yield self._log_bytes(found)
-            elif (event := self._next()) is not None:
-                yield event
-            elif not self._left:
+        if self._rest:
+            self._rest += content
+            if len(self._rest) < self._needed:
                 return
+            content = bytes(self._rest)
+            self._rest.clear()
+        position = 0
+        while position < len(content):
+            if self._left:
+                found = content[position : position + self._left]
+                position += len(found)
+                yield self._log_bytes(found)
+                continue
+            event, size = self._next(content, position)
+            if not size:
+                break
+            position += size
+            if event is not None:
+                yield event
+        self._rest += content[position:]
+
+    @property
+    def has_whole_piece(self) -> bool:
+        """Whether all bytes of the last piece of the log have arrived."""
+        return not self._left
 
     def is_dead(self, now_ms: int) -> bool:
         """Whether the leader was silent for too long."""
@@ -133,25 +149,28 @@ class FollowerStream:
         assert self._left >= 0
         return event
 
-    def _next(self) -> Event | None:
-        """Reads a head, and its content unless that is of the log; None without a whole event."""
-        rest = self._rest
-        if len(rest) < HEAD.size:
-            return None
-        offset, size = HEAD.unpack_from(rest)
+    def _next(self, content: bytes, position: int) -> tuple[Event | None, int]:
+        """Reads a head, and its content unless that is of the log.
+
+        Returns  (event, None before bytes of the log; size: 0 if not all has arrived)
+        """
+        self._needed = HEAD.size
+        if len(content) - position < HEAD.size:
+            return None, 0
+        offset, size = HEAD.unpack_from(content, position)
+        begin = position + HEAD.size
         if offset >= 0:
             self._check_piece(LogPiece(offset, size))
-            del rest[: HEAD.size]
             self._left = size
-            return None if size else LeaderAlive(offset)
+            return None if size else LeaderAlive(offset), HEAD.size
         limit = self._limits.get(offset, -1)
         if not 0 <= size <= limit:
             raise LeaderBroken(f"a frame of {size} bytes at {offset} is not of this protocol")
-        if len(rest) < HEAD.size + size:
-            return None
-        content = bytes(rest[HEAD.size : HEAD.size + size])
-        del rest[: HEAD.size + size]
-        return _marks(content) if offset == CONFIRMED else _table(content)
+        self._needed += size
+        if len(content) - position < self._needed:
+            return None, 0
+        found = content[begin : begin + size]
+        return _marks(found) if offset == CONFIRMED else _table(found), self._needed
 
     def _check_piece(self, piece: LogPiece) -> None:
         begin, size = piece
