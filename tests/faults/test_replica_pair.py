@@ -155,6 +155,21 @@ def test_a_restart_shows_only_what_both_have_until_both_have_the_rest(end: str) 
     story(tell)
 
 
+def test_a_follower_gives_up_a_leader_that_is_silent() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        b = pair.nodes["b"]
+        await connected(pair)
+        await pair.loop.pause(6)
+        pair.network.stall("a", "b")
+        await pair.loop.pause(14)
+        assert [node.is_connected for node in pair.nodes.values()] == [False, True]
+        await pair.loop.pause(7)
+        assert not b.is_connected
+        assert b.roles.status().trouble == "the leader was silent"
+
+    story(tell)
+
+
 @pytest.mark.parametrize("name", ["a", "b"])
 @pytest.mark.parametrize("seed", range(8))  # Flips, truncations and lost files.
 def test_damage_in_the_oldest_file_is_noticed_and_loses_nothing(name: str, seed: int) -> None:

@@ -17,7 +17,7 @@ from pocketmq.services.replication.follower import (
     encode_report,
     encode_table,
 )
-from pocketmq.services.replication.protocol import PIECE_SIZE_MAX, SILENCE_MAX_MS
+from pocketmq.services.replication.protocol import PIECE_SIZE_MAX
 from pocketmq.services.replication.table_record import TableRecord
 
 HEAD = Struct(">qi")
@@ -55,10 +55,10 @@ SENT = (
 
 @given(cuts=st.lists(st.integers(1, 90), min_size=1, max_size=6))
 def test_frames_may_be_cut_anywhere(cuts: list[int]) -> None:
-    stream, events, at, number = FollowerStream(4_000, SIZE, 0), list[Event](), 0, 0
+    stream, events, at, number = FollowerStream(4_000, SIZE), list[Event](), 0, 0
     while at < len(SENT):
         size = cuts[number % len(cuts)]
-        events += stream.receive(SENT[at : at + size], 0)
+        events += stream.receive(SENT[at : at + size])
         at, number = at + size, number + 1
     assert joined(events) == [
         LogBytes(4_000, b"a" * 96 + b"b" * 300), LeaderMarks(4_200, 55, 4_096), TABLE,
@@ -69,8 +69,8 @@ def test_frames_may_be_cut_anywhere(cuts: list[int]) -> None:
 
 
 def test_bytes_of_the_log_do_not_wait_for_the_end_of_their_frame() -> None:
-    stream = FollowerStream(0, SIZE, 0)
-    assert [*stream.receive(HEAD.pack(0, 100) + b"abc", 0)] == [LogBytes(0, b"abc")]
+    stream = FollowerStream(0, SIZE)
+    assert [*stream.receive(HEAD.pack(0, 100) + b"abc")] == [LogBytes(0, b"abc")]
 
 
 @pytest.mark.parametrize(
@@ -98,21 +98,13 @@ def test_bytes_of_the_log_do_not_wait_for_the_end_of_their_frame() -> None:
 )
 def test_a_leader_that_breaks_the_protocol_is_not_believed(content: bytes, why: str) -> None:
     with pytest.raises(LeaderBroken, match=why):
-        list(FollowerStream(0, SIZE, 0).receive(content, 0))
+        list(FollowerStream(0, SIZE).receive(content))
 
 
 def test_a_piece_is_bounded_in_large_files() -> None:
-    stream = FollowerStream(0, 1 << 30, 0)
+    stream = FollowerStream(0, 1 << 30)
     with pytest.raises(LeaderBroken, match="beyond its limits"):
-        list(stream.receive(HEAD.pack(0, PIECE_SIZE_MAX + 1), 0))
-
-
-def test_a_silent_leader_is_dead_after_a_while() -> None:
-    stream = FollowerStream(0, SIZE, 1_000)
-    assert not stream.is_dead(1_000 + SILENCE_MAX_MS)
-    assert stream.is_dead(stream.dead_at_ms)
-    assert [*stream.receive(b"\0", 5_000)] == []
-    assert not stream.is_dead(5_000 + SILENCE_MAX_MS)
+        list(stream.receive(HEAD.pack(0, PIECE_SIZE_MAX + 1)))
 
 
 def test_a_report_is_two_numbers() -> None:

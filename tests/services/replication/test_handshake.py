@@ -81,11 +81,6 @@ def test_messages_may_be_cut_anywhere(cuts: list[int]) -> None:
     assert (decode_answer(found), rest) == (ANSWER, b"")
 
 
-def test_a_hello_has_the_last_record_as_members() -> None:
-    members = json.loads(encode_hello(HELLO)[8:])
-    assert (members["lastRecord"], members["lastCrc"]) == (10, 9)
-
-
 def test_a_refusal_is_raised_where_it_arrives() -> None:
     content = encode_refusal(FollowerRefused(FILE_SIZE, "files differ", "10.0.0.2:8081"))
     found = HandshakeReader().receive(content)

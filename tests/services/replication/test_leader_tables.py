@@ -18,9 +18,9 @@ from tests.kit.store_language import store_at
 
 async def records(stream: OwnStream) -> list[TableRecord]:
     """Returns what a follower of an empty log is sent now."""
-    found, reader = list[TableRecord](), FollowerStream(0, 4_096, 0)
+    found, reader = list[TableRecord](), FollowerStream(0, 4_096)
     while frame := await stream.table():
-        found += [one for one in reader.receive(frame, 0) if isinstance(one, TableRecord)]
+        found += [one for one in reader.receive(frame) if isinstance(one, TableRecord)]
     return found
 
 

@@ -243,7 +243,7 @@ class FollowerLink:
             "follower.connected",
             extra={"leader": self._dial.leader, "begin": answer.begin, "end": answer.end},
         )
-        stream = FollowerStream(answer.begin, store.log.file_size_bytes, store.clock.monotonic_ms())
+        stream = FollowerStream(answer.begin, store.log.file_size_bytes)
         report = self._report(writer, lambda end: encode_report(end, self._tables.seq))
         await self._copy(stream, reader, rest, report)
         return False
@@ -334,7 +334,7 @@ class FollowerLink:
         self._heard_ms = store.clock.monotonic_ms()
         copy = store.copy
         assert copy is not None
-        for event in stream.receive(content, self._heard_ms):
+        for event in stream.receive(content):
             if isinstance(event, LogBytes):
                 await copy.append(*event)
                 self._end_seen = max(self._end_seen, copy.end)

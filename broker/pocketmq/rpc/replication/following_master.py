@@ -109,9 +109,7 @@ class MasterLink(FollowerLink):
                 "follower.connected",
                 extra={"leader": self._dial.leader, "begin": begin, "end": self._end_seen},
             )
-            stream = FollowerStream(
-                first, store.log.file_size_bytes, store.clock.monotonic_ms(), is_bare=True
-            )
+            stream = FollowerStream(first, store.log.file_size_bytes, is_bare=True)
             report = self._report(ha_writer, lambda end: REPORT.pack(max(end, first)))
             await self._copy(stream, ha_reader, b"", report, self._keep_tables(session))
         finally:

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 from pocketmq.services.replication.protocol import (
     HEAD,
     PIECE_SIZE_MAX,
-    SILENCE_MAX_MS,
     LogPiece,
 )
 from pocketmq.services.replication.table_record import (
@@ -75,18 +74,15 @@ class FollowerStream:
 
     begin            physical offset of the first byte of the log
     file_size_bytes  size of the log's files
-    now_ms           monotonic time
     is_bare          whether the leader is a master of RocketMQ, which sends only the log
     """
 
     __slots__ = (
-        "_file_size_bytes", "_heard_ms", "_is_bare", "_left", "_limits", "_needed", "_rest",
+        "_file_size_bytes", "_is_bare", "_left", "_limits", "_needed", "_rest",
         "next_offset",
     )  # fmt: skip
 
-    def __init__(
-        self, begin: int, file_size_bytes: int, now_ms: int, *, is_bare: bool = False
-    ) -> None:
+    def __init__(self, begin: int, file_size_bytes: int, *, is_bare: bool = False) -> None:
         self.next_offset = begin
         """Physical offset of the next byte of the log."""
         self._file_size_bytes = file_size_bytes
@@ -99,14 +95,12 @@ class FollowerStream:
         """Begin of a head, or of a frame that is not of the log."""
         self._needed = 0
         """Length from which on the rest can be read."""
-        self._heard_ms = now_ms
 
-    def receive(self, content: bytes, now_ms: int) -> Iterator[Event]:
+    def receive(self, content: bytes) -> Iterator[Event]:
         """Yields what has arrived; bytes of the log without waiting for the end of their frame.
 
         Errors   LeaderBroken
         """
-        self._heard_ms = now_ms
         if self._rest:
             self._rest += content
             if len(self._rest) < self._needed:
@@ -132,15 +126,6 @@ class FollowerStream:
     def has_whole_piece(self) -> bool:
         """Whether all bytes of the last piece of the log have arrived."""
         return not self._left
-
-    def is_dead(self, now_ms: int) -> bool:
-        """Whether the leader was silent for too long."""
-        return now_ms - self._heard_ms > SILENCE_MAX_MS
-
-    @property
-    def dead_at_ms(self) -> int:
-        """Monotonic time at which a silent leader counts as dead."""
-        return self._heard_ms + SILENCE_MAX_MS + 1
 
     def _log_bytes(self, found: bytes) -> LogBytes:
         event = LogBytes(self.next_offset, found)

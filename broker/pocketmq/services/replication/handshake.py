@@ -1,8 +1,7 @@
 """The handshake between two PocketMQ brokers, without sockets.
 
     follower → leader   "PMQ1", u32 size, JSON {follower, epoch, store, fileSize, end, lastRecord,
-                        lastCrc, proofs, token, terms, leader, timer,
-                        confirmed}
+                        proofs, token, terms, leader, timer, confirmed}
     leader → follower   "PMQ1", u32 size, JSON {epoch, terms, store, begin, minOffset, end, broker,
                         cluster, address}, or {error, reason, leader}
 
@@ -240,11 +239,10 @@ class HandshakeReader:
 
 def encode_hello(hello: Hello) -> bytes:
     """Returns a follower's first bytes."""
-    last = hello.proofs[0] if hello.proofs else Proof(0, 0, 0)
     members = {
         "follower": hello.follower, "epoch": hello.epoch, "store": hello.store,
         "fileSize": hello.file_size_bytes, "end": hello.end, "lastRecord": hello.last,
-        "lastCrc": last.crc, "proofs": hello.proofs, "token": hello.token,
+        "proofs": hello.proofs, "token": hello.token,
         "terms": hello.terms, "leader": hello.leader, "timer": hello.timer,
         "confirmed": hello.confirmed,
     }  # fmt: skip
