@@ -84,7 +84,7 @@ async def _consume(client: AsyncClient, group: str, topic: str, count: int) -> N
             await client.forward_to_dead_letters(group, topic, handles[:2])
             handles = handles[2:]
         elif group == "billing":
-            handles = handles[1:]  # One stays in flight.
+            handles = handles[1:]  # One message stays in flight.
         await client.ack(group, topic, handles)
         taken += len(got)
 

@@ -177,7 +177,7 @@ class TwoTenants:
             for topic in (OTHER.topic, f"%DLQ%{OTHER.group}", f"%RETRY%{OTHER.group}")
         }
         group = (OTHER.group, OTHER.topic)
-        if store.tables.topics.find(MINE.topic) is None:  # All stand in it no more.
+        if store.tables.topics.find(MINE.topic) is None:  # These fields are no longer in it.
             offsets = {**offsets, MINE.topic: {0: 1}}
         return {
             "topic": str(store.tables.topics.find(OTHER.topic)),

@@ -118,7 +118,7 @@ class GroupModel:
 
     def _due(self, state: State, now_ms: int) -> str:
         """Returns what a receive does: WAITING: delivers it, DEAD: dead-letters it, "": nothing."""
-        is_found = self.is_ordered or state.kind == WAITING  # The rest is brought back before.
+        is_found = self.is_ordered or state.kind == WAITING  # Other states are redelivered before.
         return self._next(state, now_ms).kind if is_found and state.kind in LEFT else ""
 
     def _each(self, now_ms: int, by_due: Ways) -> Event:
@@ -184,7 +184,7 @@ class GroupModel:
             for mate, let_by in self._lets_by(message, now_ms):
                 if mate not in messages:
                     self._event([mate], let_by, f"was overtaken by {message.body}")
-        # What was given out in order is passed by: a read of such may bring fewer than there are.
+        # A read skips leased FIFO messages, so it may return fewer than exist.
         is_short = bool(found) and self.has_left_order
         if len(found) < asked.most and not asked.tag and not is_short:
             self.nothing_more(asked.at_ms)

@@ -157,7 +157,7 @@ class ConsumeWalk(SeededStore):
 
     def _restarted(self, *, is_crash: bool) -> None:
         for key in [key for key in self.attempts if not self.models[key[0]].is_ordered]:
-            del self.attempts[key]  # Leases in order are remembered with their attempts.
+            del self.attempts[key]  # FIFO leases keep their attempt ids over a restart.
         for model in self.models.values():
             model.restarted(is_crash=is_crash, now_ms=self.now_ms)
 
@@ -297,7 +297,7 @@ class ConsumeWalk(SeededStore):
             model.alive_until_ms = self.now_ms + ALIVE_MS
         found = self.given(group, received, renews=renews)
         is_again = bool(attempt) and self._is_again(group, attempt, found)
-        if turns is not None:  # No lease renews itself any more that did when this looked.
+        if turns is not None:  # No lease is renewed any more that was renewed at this look.
             asked = asked._replace(most=len(found))
         if not is_again:
             model.received(found, asked, self.now_ms)
@@ -332,7 +332,7 @@ class ConsumeWalk(SeededStore):
         """Returns whether a repeated receive got its earlier messages."""
         given = self.attempts.get((group, attempt), [])
         left, same = [*given], []
-        for one in found:  # A message may have come twice, each time for the same attempt.
+        for one in found:  # A message may have been delivered twice, for the same attempt.
             told = (one[0], one[1].number)
             old = next((old for old in left if (old[0], old[1].number) == told), one)
             same.append(old)
@@ -377,7 +377,7 @@ class ConsumeWalk(SeededStore):
             received = one.answer.result()
             found = self.given(one.group, received)
             self.counts["waits served"] += bool(found)
-            # What came while it was served went to the next one.
+            # Messages that arrived while it was served went to the next receive.
             asked = one.asked._replace(most=len(found))
             self.models[one.group].received(found, asked, self.now_ms)
 

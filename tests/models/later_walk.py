@@ -150,7 +150,7 @@ class LaterWalk(SeededStore):
         for service in (self.timer, self.schedule, self.transactions):
             await service.close()
         await self.store.close()
-        self.unseen_ms = 0  # Who stops in order looks at the clock.
+        self.unseen_ms = 0  # A clean stop reads the clock.
         self.loop.clock.advance(rest_ms)
         await self.open_again(self.disk.image, rest_ms)
 
@@ -195,9 +195,9 @@ class LaterWalk(SeededStore):
 
     async def step_all(self) -> int:
         """Runs steps until all services wait; returns the time of the next step."""
-        for _ in range(2):  # What one puts another one delivers.
+        for _ in range(2):  # One service may put messages that another delivers.
             times = [await self._done(self.timer)]
-            self.unseen_ms = 0  # What it saw is written down; a kill before leaves nothing of it.
+            self.unseen_ms = 0  # The timer has saved the jumps; a kill before would lose them.
             times += [await self._done(s) for s in (self.schedule, self.transactions)]
             await self._seen()
         return min(times)
@@ -233,7 +233,7 @@ class LaterWalk(SeededStore):
     async def jump(self, by_ms: int, *, is_seen: bool = True) -> None:
         """Sets the wall clock; `is_seen`: before anything else happens."""
         self.note("jumps", by_ms, is_seen)
-        await self.step_all()  # What came woke those who wait for it.
+        await self.step_all()  # New messages have woken waiting callers.
         self.loop.clock.wall += by_ms
         self.set_ms += by_ms
         self.unseen_ms += by_ms
@@ -280,7 +280,7 @@ class LaterWalk(SeededStore):
             )
         except BrokerError as error:
             if error.reason not in ("NotWaiting", "IllegalRecallHandle"):
-                raise  # The latter: the clock was set back so far that it waits too long.
+                raise  # IllegalRecallHandle: the clock was set back too far.
             self.counts["recalls refused"] += 1
             self.model.recalled(key, self.now, ok=False)
         else:
@@ -348,7 +348,7 @@ class LaterWalk(SeededStore):
         """Sets the clock right, ends transactions, waits for pending messages; compares all."""
         if self.set_ms:
             await self.jump(-self.set_ms)
-        await self.restart()  # What waits is measured by the right clock again.
+        await self.restart()  # The right clock measures waiting messages again.
         for number in range(END_ROUNDS):
             known = [key for key in self.model.open_halves() if key in self.halves]
             for key in known:
@@ -356,7 +356,7 @@ class LaterWalk(SeededStore):
                 await self.decide([key], resolution)
             if number > 1 and not known and not self.model.waiting():
                 break
-            if number == LABELLED_ROUND:  # What a crash left to the later clock waits for it.
+            if number == LABELLED_ROUND:  # A crash left messages to the later clock.
                 await self.restart(max(JUMPS_MS))
             await self.pass_time(END_PAUSE_MS, pause_min_ms=END_STEP_MS)
         self.model.is_over()

@@ -116,7 +116,7 @@ class Walk(SeededStore):
     async def _commit(self) -> None:
         queue = self._queue()
         key = (self.random.choice(GROUPS), *queue)
-        # Beyond the end a start takes offsets back to the end.
+        # A start lowers offsets beyond the end to it.
         value = self.random.randint(0, self.model.range_of(queue)[1])
         await self.store.tables.offsets.commit(*key, value)
         self.model.commit(*key, value)

@@ -241,6 +241,6 @@ def open_files(directory: Path) -> list[Path]:
     """Returns the files below a directory that this process holds open."""
     held = []
     for descriptor in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # The one that lists them is gone.
+        with contextlib.suppress(FileNotFoundError):  # The listing's own one is closed.
             held.append(descriptor.readlink())
     return [path for path in held if is_below(path, directory)]

@@ -96,7 +96,7 @@ class ReplicaPair:
             if node.is_dead and node._image is not None:
                 await node.bury()
                 self.counts["deaths"] += 1
-                self.loop.errors.clear()  # Of the dead node.
+                self.loop.errors.clear()  # Errors of the dead node do not count.
             node.check()
         assert not self.loop.errors, self.loop.errors
 
@@ -185,7 +185,7 @@ class ReplicaPair:
             node.disk.unlink(directory / names[0])
             node.disk.sync_directory(directory)
             return
-        places = [at for at in range(1, below) if content[at - 1 : at + 2] == b"xxx"]  # Of bodies.
+        places = [at for at in range(1, below) if content[at - 1 : at + 2] == b"xxx"]  # Bodies.
         if not places:
             return
         at = self.random.choice(places)
@@ -280,7 +280,7 @@ class ReplicaPair:
             await self.loop.pause(0.5)
         await leader.store.tables.offsets.saved()
         await self.until(lambda: self.are_equal(leader, follower), "the follower is equal")
-        await self.loop.pause(1.0)  # A follower reads replaced tables a little later.
+        await self.loop.pause(1.0)  # A follower reads replaced tables slightly later.
 
     async def _settle_roles(self) -> None:
         leaders = self.leaders()
