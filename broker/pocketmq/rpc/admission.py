@@ -51,14 +51,15 @@ DEFAULT_LIMITS: Final[Mapping[CallClass, int]] = {
 USER_WEIGHT: Final = 3
 CONNECTION_WEIGHT: Final = 15
 ADDRESS_WEIGHT: Final = 31
-"""Upper limits of a name's slots, as multiples of the free slots: 3/4, 15/16, 31/32 of all."""
+"""Upper limits of a name's slots, as multiples of the free slots. So one name can hold at most 3/4,
+15/16 or 31/32 of all slots."""
 ADMIN_SLOTS: Final = 16
 """Slots for admins in each class, beyond its limit."""
 IPV6_NETWORK_SIZE: Final = 8
 """Bytes of the IPv6 network that counts as one address: a /64 belongs to one customer."""
 
 Weights = tuple[tuple[str, int], ...]
-"""Names of a holder, each with its multiple of the free slots."""
+"""Names of a holder, each with the multiple of the free slots that it may hold."""
 
 
 @lru_cache(maxsize=4096)
@@ -74,10 +75,10 @@ def address_name(host: bytes) -> str:
 
 
 class Holder:
-    """Owner of slots: a connection and its user, with the names that its slots count for.
+    """Owner of slots: a connection and its user, with the names under which its slots are counted.
 
     user      access key; "" before the user is known, and without authentication
-    weights   names that slots count for, with their multiples
+    weights   names under which slots are counted, with their multiples
     """
 
     __slots__ = ("_peer", "_peer_weights", "is_admin", "user", "weights")

@@ -96,7 +96,7 @@ def turn_user(call: Call) -> str:
 
 
 def reading_user(call: Call, *, is_heavy: bool) -> str:
-    """Returns the name under which a read is scheduled: the user, for a heavy read `turn_user`."""
+    """Returns the name under which a read is scheduled: `turn_user` if heavy, else the user."""
     return turn_user(call) if is_heavy else call.user
 
 

@@ -203,7 +203,7 @@ class CallStats:
     def count_damage(self, error: Corruption) -> bool:
         """Counts a damaged record, by the kind of its file.
 
-        Returns  whether the damage is not remembered from an earlier call
+        Returns  whether the damage is new: not among those remembered from earlier calls
         """
         place = (error.path, error.file_position)
         if place in self._damages:

@@ -1,10 +1,11 @@
 """Implicit creation of topics and groups, and its quota per user.
 
 A topic is created by the first message for it or its first consumer, a group by its first consumer.
-A call creates it if its user has `pub` on the topic, `sub` on the group, or `create` on either. A
-user without these, but with the permission that the call needs, gets a not-found error; a user
-without that permission gets AccessDenied. A user may create a limited number per hour. Calls of
-admins are not checked here (guard.py), so admins may create as many as the store allows.
+A call creates a missing topic or group if its user has `pub` on the topic, `sub` on the group, or
+`create` on either. A user without these, but with the permission that the call needs, gets a
+not-found error; a user without that permission gets AccessDenied. A user may create a limited
+number per hour. Calls of admins are not checked here (guard.py), so admins may create as many as
+the store allows.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,6 @@
 """HTTP/2, gRPC framing and RocketMQ's remoting, sans-I/O: no sockets, no tasks, no logging.
 
-    connection   server side of one connection: makes streams of received bytes, bytes of responses
+    connection   server side of one connection: received bytes to streams, answers to bytes
       requests   HEADERS, DATA, RST_STREAM    outbound   frames to the peer, within its windows
       peer       other frames of the peer     flow       flow control and rate limits
       stream     one call                     streams    open streams; states of closed ones

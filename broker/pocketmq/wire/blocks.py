@@ -1,7 +1,7 @@
 """Assembles, decodes and caches the header blocks of one connection.
 
-The decoded fields depend on the dynamic table, so a block is cached until the table changes, and
-only if it does not change the table itself.
+The decoded fields depend on the dynamic table. So a block that changes the table is not cached; all
+other blocks are cached only until the table changes.
 """
 
 from typing import Final, final

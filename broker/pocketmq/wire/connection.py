@@ -263,7 +263,7 @@ class Connection:
 
     @property
     def pending(self) -> int:
-        """Bytes of answers that wait for the peer's windows, and of output for `take`."""
+        """Unsent bytes: answers that wait for the peer's windows, and output for `take`."""
         return self._streams.pending + len(self._outbound.out)
 
     @property

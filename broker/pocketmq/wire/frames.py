@@ -65,7 +65,7 @@ HTTP_1_1_REQUIRED: Final[i64] = 13
 
 
 class ConnectionFault(Exception):  # never leaves the package: `Connection` sends a GOAWAY
-    """Connection error by the peer; the GOAWAY contains `code` and `why`."""
+    """Connection error caused by the peer; the GOAWAY contains `code` and `why`."""
 
     def __init__(self, code: i64, why: str) -> None:
         super().__init__(why)
@@ -74,7 +74,7 @@ class ConnectionFault(Exception):  # never leaves the package: `Connection` send
 
 
 class StreamFault(Exception):
-    """Stream error by the peer; the RST_STREAM contains `code`."""
+    """Stream error caused by the peer; the RST_STREAM contains `code`."""
 
     def __init__(self, code: i64, why: str) -> None:
         super().__init__(why)

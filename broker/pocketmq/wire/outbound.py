@@ -28,7 +28,8 @@ _OK: Final = b"\x00\x0bgrpc-status\x010"
 _OK_SIZE: Final[i64] = 15
 _ACCEPTED: Final = (b"grpc-accept-encoding", b"identity,gzip")
 _EMPTY_TABLE: Final = b"\x20"
-"""Size update to 0; sent once, if the peer's table is smaller than the default."""
+"""Update of the dynamic table's size to 0; sent once, if the peer's table is smaller than the
+default."""
 _HTTP_TEXT: Final = b"this port speaks gRPC: POST with content-type application/grpc\n"
 _HTTP_HEAD: Final = {
     405: b"\x08\x03405\x0f\x10\x0atext/plain\x0f\x07\x04POST",

@@ -38,8 +38,8 @@ from pocketmq.wire.streams import Streams
 
 DRAIN_PING: Final = b"draining"
 
-# By frame type, from DATA to CONTINUATION: the required payload size, -1 for any; and the required
-# stream id: 0 only 0, 1 any but 0, 2 both (RFC 9113, section 6).
+# Both are indexed by frame type, from DATA to CONTINUATION (RFC 9113, section 6).
+# _SIZES: the payload's size, -1 for any. _PLACES: the stream id, 0 for 0, 1 for others, 2 for both.
 _SIZES: Final = (-1, -1, 5, 4, -1, -1, 8, -1, 4, -1)
 _PLACES: Final = b"\1\1\1\1\0\1\0\0\2\1"
 _SETTING_SIZE: Final[i64] = 6
@@ -65,7 +65,7 @@ class Peer:
         self._outbound = outbound
         self._streams = streams
         self._pings = Allowance("pings", PINGS_MAX, clock)
-        self._answered: i64 = 0  # of `outbound`, at the last ping
+        self._answered: i64 = 0  # `answered` of `outbound` at the last ping
         self._settings = Allowance("settings", SETTINGS_MAX, clock)
 
     def frame(self, kind: i64, flags: i64, stream_id: i64, payload: bytes) -> None:

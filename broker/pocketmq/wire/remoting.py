@@ -55,7 +55,7 @@ _KINDS: Final = (str, bool, int, float)
 
 
 class RemotingError(ValueError):
-    """Error of bytes that are not a remoting command; the rest of the connection is unreadable."""
+    """Received bytes are no remoting command; the rest of the connection cannot be read."""
 
 
 class Command(NamedTuple):
@@ -244,7 +244,7 @@ def frame_size(data: bytes, position: int) -> int:
 
 
 def _head(data: bytes | bytearray, position: int) -> tuple[int, int, int]:
-    """Returns the frame's bytes after the length, its serialization, and its header's bytes."""
+    """Returns (size after the length field, serialization, size of the header) of a frame."""
     rest, mark = _FRAME.unpack_from(data, position)
     serialization, header_size = mark >> 24, mark & 0xFFFFFF
     if rest > FRAME_SIZE_MAX:

@@ -101,7 +101,7 @@ class Stream:
         """Adds the message at `p`, if it is complete; returns its length, or else -1."""
         if end - p < PREFIX_SIZE:
             return -1
-        prefix = read_i64_be(data, p - 3)  # a frame header precedes all DATA
+        prefix = read_i64_be(data, p - 3)  # exists: a frame header precedes all DATA
         length = prefix & 0xFFFFFFFF
         flag = prefix >> 32 & 255
         if length > self.message_max or flag:

@@ -58,7 +58,7 @@ class ClassicClients:
     async def heartbeat(self, request: Command, call: ClassicCall) -> Command:
         """Adds or refreshes a client in its groups.
 
-        The client joins all groups that are not refused, also if the request then fails.
+        The client joins all groups that are not refused, even if the request then fails.
 
         Errors   MalformedRequest, CapacityReached, TooManyElements; for the last refused group:
                  IllegalGroup, GroupNotFound, GroupInUse, LimitReached, DiskFull
@@ -99,7 +99,7 @@ class ClassicClients:
                 saw(consumer.group, one.topic, beat.client_id, peer, mode, dialect)
 
     async def ensure(self, group: str) -> None:
-        """Creates a group, if it is missing and groups are created on demand, and its retry topic.
+        """Creates a missing group, if groups are created on demand, and its missing retry topic.
 
         Errors   IllegalGroup, GroupNotFound, LimitReached, DiskFull
         """
@@ -119,8 +119,8 @@ class ClassicClients:
         """Raises GroupInUse if a group may not pull: its mode is POP, or it has leases.
 
         A group with classic members that pull has no leases, since its receives and pops are
-        refused. Orderly consumers for Java pull also in mode POP; the locks of their queues show
-        that the group has some.
+        refused. Orderly Java consumers also pull in mode POP; a group has some if queues are
+        locked for it.
 
         Cost   linear in the number of clients and leased queues, unless the group has members that
                pull

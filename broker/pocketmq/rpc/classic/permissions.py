@@ -96,7 +96,10 @@ def looked_at(request: Command, call: Call) -> list[Need]:
 
 
 def of_group(field: str) -> Asked:
-    """Returns a function that lists the permissions for a consumer group's clients."""
+    """Returns a function that lists the permissions that clients of a consumer group need.
+
+    field   request field with the name of the group
+    """
     return lambda request, call: [group_need(request.fields.get(field, ""), SUB)]
 
 

@@ -6,7 +6,7 @@
 Clients build receipt handles from these fields and from popTime, invisibleTime and reviveQid. So
 the fields list only leases of the requested topic that have these three values, one for each queue.
 All other records are changed: they name the requested topic, and their property POP_CK is their
-handle. The Java client overwrites POP_CK if startOffsetInfo is empty, so it has at least one lease.
+handle. The Java client overwrites POP_CK if startOffsetInfo is empty, so it is never empty.
 A stored record does not contain the number of its deliveries in FIFO order. Clients that pop in
 order get it in orderCountInfo, other clients as the retry count of each record.
 Source: PopMessageProcessor, ExtraInfoUtil, MQClientAPIImpl.processPopResponse.

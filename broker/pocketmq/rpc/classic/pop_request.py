@@ -44,7 +44,7 @@ def wait_of(request: Command) -> int:
 
 
 def expected(request: Command, group: str, topic: str) -> ReceiveRequest:
-    """Returns the receive for whose messages a NOTIFICATION request waits.
+    """Returns the receive that would get the messages for which a NOTIFICATION request waits.
 
     Errors   MalformedRequest, IllegalNumber
     """
@@ -56,7 +56,9 @@ def expected(request: Command, group: str, topic: str) -> ReceiveRequest:
 
 
 def order_of(request: Command) -> tuple[bool, str]:
-    """Returns (whether messages are popped in FIFO order, the attempt id; "" if they are not).
+    """Returns (whether messages are popped in FIFO order, the attempt id).
+
+    The id is "" if the order is not FIFO, or the given id is too long.
 
     Errors   MalformedRequest
     """

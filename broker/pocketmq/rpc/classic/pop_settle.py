@@ -92,7 +92,7 @@ def _settled_by(request: Command) -> tuple[str, str, str]:
 
 
 def _own_handle(request: Command) -> str:
-    """Returns the handle; RocketMQ's proxy adds the message's physical offset as a ninth field."""
+    """Returns the handle without a ninth field, the physical offset that RocketMQ's proxy adds."""
     handle = text_field(request, "extraInfo")
     shorter, _, last = handle.rpartition(" ")
     place = [request.fields.get("queueId"), request.fields.get("offset")]

@@ -60,7 +60,7 @@ def reset_answer(result: PullResult) -> Command:
 
 
 def found_frame(result: PullResult, content: bytes, opaque: i64) -> bytes:
-    """Returns the frame with a JSON header that `answer_of` and wire/remoting.py would encode.
+    """Returns the same frame, with a JSON header, as `answer_of` and wire/remoting.py.
 
     result    a result whose status is FOUND
     content   its records, joined

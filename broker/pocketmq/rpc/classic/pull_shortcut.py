@@ -28,8 +28,8 @@ from pocketmq.rpc.services import Services
 from pocketmq.wire.remoting_header import UsualHeader
 
 ANSWER_SIZE_MAX: Final = 65_536
-"""Upper limit of an answer's records. Larger answers need a check of the memory for answers that
-their clients have not read."""
+"""Upper limit of bytes of an answer's records. A larger answer needs a check of the memory that
+unread answers occupy."""
 _NAME_SIZE_MAX: Final = 255
 _TAG: Final = TAG.encode()
 _EVERYTHING: Final = ("*", "")
@@ -39,7 +39,7 @@ _EVERYTHING: Final = ("*", "")
 class ClassicPullShortcut:
     """Serves pulls without a command object.
 
-    clients   its `check_free` raises GroupInUse
+    clients   its `check_free` raises GroupInUse for a group that may not pull
     """
 
     __slots__ = ("_clients", "_groups", "_header", "_pull", "_store")

@@ -5,7 +5,7 @@
     402 GET_ALL_MESSAGE_REQUEST_MODE
 
 Slaves also copy topics (21) and groups (201), which operators list with the same requests. The JSON
-of answers has no white space, unlike the files: fastjson2 refuses an unquoted number behind it.
+of answers has no white space, unlike the files: fastjson2 refuses an unquoted number after it.
 Source: SlaveSynchronize, AdminBrokerProcessor.
 """
 
@@ -29,11 +29,11 @@ class SlaveTables:
         return json_answer(self._tables.offsets.content())
 
     def delay_offsets(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the delivered offsets of all delay levels."""
+        """Returns the offsets up to which each delay level is delivered."""
         return json_answer(self._tables.delay_offsets.content())
 
     def modes(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the consumption modes of classic groups."""
+        """Returns the request modes of classic groups: PULL or POP."""
         return json_answer(self._tables.modes.content())
 
     def timer_counts(self, request: Command, call: ClassicCall) -> Command:

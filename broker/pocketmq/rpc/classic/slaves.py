@@ -40,11 +40,11 @@ _NOT_LOCAL: Final = Command(
 
 
 class SlaveRules(NamedTuple):
-    """Names and addresses that registrations are checked against and answered with.
+    """Names and addresses for the checks and answers of registrations.
 
     broker, cluster   names of this broker
     is_signed         whether only signed requests arrive
-    ha_port           returns the port of replication; 0: it is not served, and left out
+    ha_port           returns the port of replication; 0: replication is not served
     own_address       returns the master's address for a call
     """
 

@@ -205,7 +205,7 @@ def next_field(raw: bytes, position: i64, end: i64) -> tuple[i64, i64, i64, i64]
 
 
 def _any_varint(raw: bytes, position: i64, end: i64) -> tuple[i64, i64]:
-    """Returns a varint's value, -1 if it is too large, and its end, -1 if it is invalid."""
+    """Returns a varint's (value, or -1 if it is too large; end, or -1 if it is invalid)."""
     value: i64 = 0
     shift: i64 = 0
     while 0 <= position < end and shift < _VARINT_BITS:

@@ -30,7 +30,7 @@ KNOWN_MAX: Final = 4_096
 ROOM_KEPT_MAX: Final = 1024 * 1024
 KNOWN_SHAPE_SIZE_MAX: Final = 512
 BODY_SIZE_MAX: Final[i64] = 15 * 1024 * 1024
-"""Largest body of a plain record: with all other fields of its message it fits a 16 MiB reply."""
+"""Upper limit of bytes of a plain record's body; with all other fields it fits a 16 MiB reply."""
 _PAIR_BYTE: Final = ord(PAIR_END)
 _UNIQUE_KEY: Final = UNIQUE_KEY.encode()
 _KEYS: Final = KEYS.encode()

@@ -26,8 +26,8 @@ _QUICK_ANSWER: Final = grpc.unary_unary_rpc_method_handler
 _QUICK_ANSWERS: Final = grpc.unary_stream_rpc_method_handler
 _ANSWER: Final = grpc.stream_unary_rpc_method_handler
 _ANSWERS: Final = grpc.stream_stream_rpc_method_handler
-"""With the quick forms, grpcio reads the single request before it calls the handler. ANSWER returns
-one answer, ANSWERS writes a stream of answers."""
+"""The handler of an ANSWER returns one answer, that of ANSWERS writes a stream of answers. For the
+QUICK ones, grpcio reads the single request before it calls the handler."""
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
 
 

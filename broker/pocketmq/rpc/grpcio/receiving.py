@@ -4,10 +4,10 @@
                      └ many      ─► careful lane: a slot, then the handler reads the message
 
 grpcio keeps a partial message while the connection lasts. The server can abandon a partial message
-only if the handler reads it, which costs 100 µs more a call. Calls use the careful lane while all
-QUICK_MAX slots of the quick lane are taken. Until a call has a slot, its client may send no more
-than a stream's window (server.py OPTIONS). While calls wait, a message that is incomplete after
-SLOW_S ends its call and the waiting calls of its client.
+only if the handler reads it, which costs each call 100 µs more. Calls use the careful lane while
+all QUICK_MAX slots of the quick lane are taken. Until a call has a slot, its client may send no
+more than a stream's window (server.py OPTIONS). While calls wait, a message that is incomplete
+after SLOW_S ends its call and the waiting calls of its client.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ LATE_S: Final = 30.0
 """Timeout of an incomplete message while no call waits for a slot."""
 SLOW_PEERS_MAX: Final = 10_000
 LOOKED_AT_MAX: Final = 64
-"""Upper limit of waiting calls that are examined for a free slot, and cannot use it."""
+"""Upper limit of calls that one search passes over because they may not use a free slot."""
 _FIELD: Final = "unfinished"
 
 

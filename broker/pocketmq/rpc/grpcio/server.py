@@ -85,7 +85,8 @@ class GrpcioServer:
     def add_port(self, address: str) -> int:
         """Listens on "host:port" and returns the port; port 0 chooses a free one.
 
-        Errors   AddressUnavailable: the address is in use or does not belong to this machine
+        Errors   AddressUnavailable: the address is in use, is unknown, or does not belong to this
+                 machine
         """
         try:
             return self._server.add_insecure_port(address)
@@ -120,8 +121,8 @@ class GrpcioServer:
     async def stop(self, grace_s: float) -> None:
         """Refuses new calls; returns when all calls have ended or the grace period is over.
 
-        It stops waiting when no handler has run for IDLE_S: under load, gRPC sometimes keeps a call
-        that it never passes to a handler.
+        The wait ends early when no handler has run for IDLE_S: under load, gRPC sometimes keeps a
+        call that it never passes to a handler.
         """
         async with asyncio.TaskGroup() as group:
             stopping = group.create_task(self._server.stop(grace_s))

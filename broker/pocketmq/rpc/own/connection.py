@@ -73,7 +73,8 @@ class Http2Connection(LoopConnection, ClientConnection):
         self.silent_count = 0
         self._is_ending = False
         self.is_heard = self.is_used = True
-        """Whether bytes, and whether events of calls, arrived since the last keepalive check."""
+        """Whether bytes (`is_heard`) and events of calls (`is_used`) arrived since the last check
+        of keepalive."""
         self._waiting: dict[int, Stream] = {}
         """Complete requests that wait for the client to read or for the next turn, by stream id."""
         self._rooms: dict[asyncio.Future[None], Stream] = {}

@@ -38,7 +38,7 @@ class EagerTask(Generic[Value]):
         return waited
 
     def throw(self, error: Any, /, *_: Any) -> Any:
-        """Raises an error at the coroutine's await; tasks pass the instance alone.
+        """Raises an error at the coroutine's await; tasks pass only the exception itself.
 
         Effects  a cancellation also cancels the awaited future, as a task would
         """

@@ -90,7 +90,7 @@ class Speakers(NamedTuple):
     http1: Factory | None = None
     remoting: Callable[[str, str], asyncio.Protocol] | None = None
     """Creates the protocol from the client's address and the address that the client reached; ""
-    is the address of the socket."""
+    stands for the socket's own address."""
     tls_only: bool = False
     """Whether connections without TLS are closed."""
     proxy_protocol: bool = False
@@ -163,7 +163,8 @@ class Listener:
         self._unbegun: dict[socket.socket, None] = {}
         """Sockets of tasks that have not begun."""
         self._is_paused = self.is_held = False
-        """Whether accepting is paused; whether all but HTTP/1.1 connections wait for `release`."""
+        """`_is_paused`: accepting is paused; `is_held`: all but HTTP/1.1 connections wait for
+        `release`."""
 
     @property
     def is_busy(self) -> bool:

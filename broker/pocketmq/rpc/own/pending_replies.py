@@ -2,7 +2,7 @@
 
     shortcut ─► PendingReply ─► joined to the calls of the same read ─► flush ─► all answered
 
-Each call is a stream and a reply in two lists: none has its own future, task or timer. A call that
+A call has no future, task or timer of its own, only a stream and a reply in two lists. A call that
 ends alone, by a reset or its deadline, does not affect the others.
 """
 

@@ -2,8 +2,8 @@
 
 A request whose handler answers at once has ended when `serve` returns, without a task. Any other
 request waits for a task or a future, which is cancelled when its client disconnects. A one-way
-request gets no reply. It is not cancelled, as its client often disconnects at once, unless it waits
-for messages or for another client's answer.
+request gets no reply. Its client often disconnects at once, so it is cancelled only if it waits for
+messages or for another client's answer.
 """
 
 import asyncio

@@ -407,7 +407,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
             self._try(end)
 
     def _try(self, end: Callable[[], None]) -> None:
-        """Calls a function registered by `when_gone`; logs its error, as others follow."""
+        """Calls a function registered by `when_gone`; logs its error, so the next one is called."""
         try:
             end()
         except Exception:

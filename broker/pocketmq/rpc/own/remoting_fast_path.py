@@ -31,7 +31,7 @@ class RemotingFastPath:
     """Serves requests of all connections of a server; one `serve` handles those of one read.
 
     methods    methods with a shortcut, by request code
-    asked      method of the request at which the loop stopped by an error
+    asked      method of the request whose shortcut raised an error; else None
     place      position of that request
     """
 

@@ -81,7 +81,7 @@ class CallRequests:
             self._connection.write_soon()
 
     def hear(self) -> None:
-        """Ends the call's counting among the request streams without a request."""
+        """Counts the call no longer among the streams without a request."""
         if self._is_silent:
             self._is_silent = False
             self._connection.count_silent(-1)

@@ -142,7 +142,8 @@ class ServerState:
         """Address -> number of its connections."""
         self.memory = BufferBudget(self.connections, self.deadlines, clock or loop.time)
         self.is_draining = self.is_leaving = False
-        """Whether handlers get no more streamed requests; whether new connections are drained."""
+        """`is_draining`: handlers get no more streamed requests; `is_leaving`: new connections are
+        drained."""
         self.answered: list[MethodStats] = []
         """Methods with answered calls that are not folded into their metrics yet."""
         self.quick = UnaryFastPath(self.answered, LARGE_REPLY)
@@ -150,7 +151,7 @@ class ServerState:
         self._line: dict[ServerConnection, None] = {}
         """Connections with received bytes that wait for their turn, in order."""
         self._is_turn = self.is_late = False
-        """Whether a turn has begun; whether its time was over at the last check."""
+        """`_is_turn`: a turn has begun; `is_late`: its time was over at the last check."""
         self._turn_ends_s = 0.0
         self._untold_s = 0.0
         """Seconds that reads took since the last turn began or ended."""

@@ -32,7 +32,7 @@ REFUSAL_S: Final = 1.0
 
 
 class FollowerPort:
-    """The followers' share of the port; `serve` admits them, `close` ends all connections."""
+    """The part of the port for followers; `serve` admits them, `close` ends their connections."""
 
     __slots__ = ("_fencer", "_followers", "_open")
 

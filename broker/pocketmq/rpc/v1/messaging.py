@@ -31,7 +31,7 @@ from pocketmq.services.transaction.transactions import Transactions
 
 # -- CheckTransactions -------------------------------------------------------------------------
 CHECKS_MAX: Final = 32
-"""Upper limit of checks of one answer."""
+"""Upper limit of checks in one answer."""
 
 
 class CheckTransactions:

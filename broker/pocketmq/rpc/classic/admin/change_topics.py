@@ -70,7 +70,7 @@ class ChangeTopics:
                 attributes=change.set_attributes or {},
                 permission=change.permission or 0,
             )
-            # `create_topic` wrote these settings in one step, so a crash cannot leave defaults.
+            # `create_topic` wrote all settings at once; a crash could lose a second write.
             if change.read_queue_count == change.write_queue_count and not change.order:
                 return
         await update_topic(self._store, topic, change)

@@ -27,7 +27,7 @@ CONSUME_TIMEOUT: Final = 207
 ANSWER_S: Final = 10.0
 """Time in seconds that a client has to answer, as in RocketMQ."""
 BODY_SIZE_MAX: Final = FRAME_SIZE_MAX - 4 - 6 * HEADER_SIZE_MAX
-"""Largest body that fits a frame with any header: a byte may become six in JSON, if escaped."""
+"""Largest body that fits a frame with any header; an escaped byte takes six bytes in JSON."""
 _Members = Mapping[Hashable, ClassicMember]
 
 

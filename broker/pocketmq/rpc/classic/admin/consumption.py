@@ -95,7 +95,7 @@ class AdminConsumption:
     async def _of_group(
         self, group: str, call: ClassicCall, *, is_order: bool
     ) -> tuple[list[str], int]:
-        """Returns JSON texts of a group's offsets, one a topic, and the group's total lag."""
+        """Returns JSON texts of a group's offsets, one for each topic, and its total lag."""
         texts, behind = [], 0
         for topic in sorted(self._store.tables.offsets.all_of(group)):
             config = self._store.tables.topics.find(topic)

@@ -64,10 +64,11 @@ class AdminRuntime:
         return Command(0, body=text.encode())
 
     def change_config(self, request: Command, call: ClassicCall) -> Command:
-        """Changes settings until the broker ends; all or nothing.
+        """Changes all given settings or none; the change lasts until the broker ends.
 
-        Errors   UnsupportedFeature: a setting cannot be changed by request, or the function of
-                 `Controls` is None; MalformedRequest: an illegal value; TooManyElements
+        Errors   UnsupportedFeature: a setting cannot be changed by request, or
+                 `Controls.change_settings` is None; MalformedRequest: an illegal value;
+                 TooManyElements
         """
         if self._change_settings is None:
             feature = (
@@ -88,7 +89,7 @@ class AdminRuntime:
         return Command(0, body=b"orderMessageEnable=true\nreturnOrderTopicConfigToBroker=true\n")
 
     def ha_status(self, request: Command, call: ClassicCall) -> Command:
-        """Returns the state of replication: a master and the slaves that are connected."""
+        """Returns the state of replication: this broker as master, and its connected slaves."""
         client = {
             "lastReadTimestamp": 0, "lastWriteTimestamp": 0, "masterFlushOffset": 0,
             "maxOffset": 0, "transferredByteInSecond": 0,
