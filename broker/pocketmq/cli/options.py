@@ -128,7 +128,7 @@ def _begin(text: str) -> str:
     except ValueError as error:
         if is_bare(text):
             raise
-        forms = "earliest, latest, a time as -15m or 2026-11-21T02:30:00Z"
+        forms = "earliest, latest, a time such as -15m or 2026-11-21T02:30:00Z"
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
@@ -166,7 +166,7 @@ class Position(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The begin of a group, as requests contain it."""
+        """The position as requests to create a group contain it: min, max or a time."""
         # This module is part of every --help, which loads no classes of errors.
         from pocketmq.model.begin import MAX, MIN, begin_text
 
@@ -191,12 +191,12 @@ def position_from_text(text: str) -> Position:
     try:
         return Position(time_ms=moment_from_text(text, wall_ms()))
     except (ValueError, OverflowError) as error:
-        forms = "earliest, latest, a queue offset, a time as -15m or 2026-11-21T02:30:00Z"
+        forms = "earliest, latest, a queue offset, a time such as -15m or 2026-11-21T02:30:00Z"
         raise ValueError(f"{text!r} is none of these: {forms}") from error
 
 
 def _queue(text: str) -> tuple[str, int]:
-    from pocketmq.model.decimal import number_of  # Help parses no number.
+    from pocketmq.model.decimal import number_of  # Imported late, as --help does not need it.
 
     topic, _, number = text.rpartition(":")
     queue_id = number_of(number)
@@ -240,7 +240,7 @@ form_option: Final = click.option(
 )  # fmt: skip
 """Passes the command's printer as `out`."""
 watch_option: Final = click.option(
-    "--watch", "watch_s", type=PAUSE, help="Repeat at this interval, as 2s, until Ctrl-C.",
+    "--watch", "watch_s", type=PAUSE, help="Repeat at this interval, such as 2s, until Ctrl-C.",
 )  # fmt: skip
 yes_option: Final = click.option(
     "--yes", is_flag=True, help="Make the change; without this only the plan is shown."
@@ -327,7 +327,7 @@ def filtered(command: Command) -> Command:
     @wraps(command)
     def wrapped(*args: Any, tag_filter: str | None, sql_filter: str | None, **given: Any) -> Any:
         if tag_filter is not None and sql_filter is not None:
-            raise click.UsageError("--tag and --filter exclude each other; SQL has TAGS")
+            raise click.UsageError("--tag and --filter exclude each other; in SQL, TAGS is the tag")
         expression = sql_filter if tag_filter is None else tag_filter
         return command(*args, expression=expression or "*", sql=sql_filter is not None, **given)
 

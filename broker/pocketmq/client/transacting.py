@@ -3,7 +3,8 @@
     send half message ─► local work ─► commit, or roll back if the work fails
     no resolution ─► the broker sends a check to a producer of the group
 
-A callable returns a resolution, or with AsyncClient also an awaitable of one.
+Local work and the checker are callables. Each returns a resolution; with AsyncClient it may also
+return an awaitable of one.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -22,7 +23,7 @@ Said = Resolution | Awaitable[Resolution]
 Checker = Callable[[PendingTransaction], Said]
 """Returns the resolution of a transaction; UNKNOWN: not decided yet."""
 WAIT_MS: Final = 15_000
-"""Wait of one CheckTransactions call."""
+"""Longest wait of one CheckTransactions call, in ms."""
 EMPTY_S: Final = 0.05
 """Pause before the next call after an answer without checks."""
 

@@ -89,7 +89,7 @@ class _Served:
         return page.render("missing.html", HTTPStatus.NOT_FOUND)
 
     async def enter(self, request: Request) -> Response:
-        """Begins a session of a directory by the token in the address that was printed."""
+        """Begins a session of a console that shows a directory, by the printed address's token."""
         page = self._page(request)
         if not compare_digest(page.text("token").encode(), self._console.entrance.encode()):
             return PlainTextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
@@ -114,7 +114,8 @@ class _Served:
         access_key, secret = page.text("access_key"), page.text("secret")
         source = self._console.visitors.source(access_key, secret)
         try:
-            with suppress(errors.AccessDenied, errors.AdminsOnly):  # signed by a known user
+            # These errors are replies to a known user, who may not call this method.
+            with suppress(errors.AccessDenied, errors.AdminsOnly):
                 await source.admin.store_status()
             is_known = not self._console.needs_login or await _is_checked(source)
         except ClientError as error:
@@ -193,7 +194,7 @@ class _Served:
 
 
 READER: Final = "read-only"
-"""Shown in place of the user of a directory."""
+"""Shown in place of a user's name if the console shows a directory."""
 NOT_CHECKED: Final = "the broker checks no users, so it cannot verify a login"
 GIVE_ADDRESS: Final = "open the address that `pocketmq console` printed; it has a token\n"
 UNSURE_HOST: Final = (
@@ -215,7 +216,7 @@ async def _offers(page: Visit) -> Offers:
     except ClientError as error:
         if error.status != "UNIMPLEMENTED":
             raise
-        own = None  # an older broker; it refuses calls all the same
+        own = None  # An older broker; it refuses what the user may not do.
     return Offers(own, is_read_only=is_read_only)
 
 

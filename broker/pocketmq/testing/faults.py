@@ -27,7 +27,7 @@ OFFICIAL: Final = "apache.rocketmq.v2.MessagingService"
 OWN: Final = "pocketmq.v1.Broker"
 FAULTY_SERVICES: Final = frozenset({OFFICIAL, OWN})
 PLAIN_CODES: Final = {400: 3, 403: 7, 404: 5, 413: 3, 428: 9, 429: 8, 431: 3, 505: 12}
-"""gRPC codes by the first three digits of a v2 code, for the service that replies with them."""
+"""First three digits of a v2 code -> gRPC code, with which `pocketmq.v1` replies."""
 INTERNAL: Final = 13
 TELEMETRY: Final = "Telemetry"
 REFUSE: Final = "refuse"
@@ -53,7 +53,7 @@ def injected_error(code_name: str) -> Injected:
 
 @dataclass
 class CallFault:
-    """A fault of calls of some methods.
+    """Makes calls of some methods fail, wait or lose their replies.
 
     kind      one of CALL_FAULTS
     methods   names of methods; empty: all except Telemetry, by which clients get settings

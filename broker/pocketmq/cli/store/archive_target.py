@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def opened_objects(disk: "Disk", target: str) -> "Objects":
     """Returns the objects of a target.
 
-    Errors   Failure: pyarrow is missing, or does not know the URL
+    Errors   Failure: pyarrow is missing, the URL has a scheme that pyarrow does not support, or the
+             target cannot be opened
     """
     from pocketmq.tools.archive.objects import open_objects
 
@@ -27,7 +28,7 @@ def opened_objects(disk: "Disk", target: str) -> "Objects":
         raise Failure(text, Exit.FAILED, "pip install pyarrow") from error
     except (ValueError, OSError) as error:
         why = str(error).splitlines()[0]
-        step = "name a directory, or a URL as s3://bucket/place?region=eu-central-1"
+        step = "name a directory, or a URL such as s3://bucket/place?region=eu-central-1"
         raise Failure(f"{target!r} cannot be opened: {why}", Exit.USAGE, step) from error
 
 
@@ -43,7 +44,7 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
         text, code, step = (
             f"{error.path}: {error.why}",
             Exit.REFUSED,
-            "name another, or an empty place",
+            "name another target, or an empty one",
         )
         if not objects.names(""):
             code, step = Exit.NOT_FOUND, "make an archive: pocketmq archive ship, or archive run"
@@ -51,6 +52,6 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
 
 
 def talk_unreported(failure: str) -> None:
-    """Prints why a report to retention failed; "": it did not."""
+    """Prints why the broker was not told what the archive has; "" prints nothing."""
     if failure:
-        talk(f"Note: the report to retention failed: {failure}")
+        talk(f"Note: the broker was not told what is archived, so retention may wait: {failure}")

@@ -26,7 +26,7 @@ def refuse_damage(found: "Backup", directory: Path, what: str) -> None:
     for file in found.damaged:
         talk(f"Damage: {file.path} {file.damage}")
     if found.damaged:
-        text = f"the store's log is damaged; it was {what}"
+        text = f"the store's log is damaged; the log was {what}"
         raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
 
 
@@ -76,5 +76,5 @@ def sizes_of_copy(disk: "Disk", directory: Path, assignments: tuple[str, ...]) -
     try:
         return sizes_of(disk, directory, assignments, with_index=True)
     except UnknownGeometry as error:
-        talk(f"Note: {error}; the copy has the default")
+        talk(f"Note: {error}; the copy states the default sizes")
         return sizes_of(disk, directory, assignments, with_index=False)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--topic", "patterns", multiple=True, metavar="PATTERN",
     help="A topic, or a pattern with * and ?; may be repeated [default: all but system topics].",
 )  # fmt: skip
-@click.option("--until", "until_ms", type=MOMENT, help="End before messages stored at this time.")
+@click.option("--until", "until_ms", type=MOMENT, help="Stored before this time.")
 @set_option
 @access_key_option
 @secret_key_option
@@ -49,10 +49,10 @@ def run(
 ) -> None:  # fmt: skip
     """Write new messages of a store or a running broker to Parquet files by date and topic.
 
-    TARGET is a directory or a URL, as of `archive ship`, with one lake. A run adds the messages
+    TARGET is a directory or a URL, as in `archive ship`, with one lake. A run adds the messages
     that the lake does not have. If it is killed, the next run leaves each message in the lake
-    exactly once. Of a store in use, messages up to its flushed offset are read. Run it for one
-    TARGET in one place at a time. Needs pyarrow: pip install pyarrow.
+    exactly once. A store in use is read up to its flushed offset. Two runs must not write to one
+    TARGET at the same time. Needs pyarrow: pip install pyarrow.
     """
     endpoint = "" if Path(source).is_dir() else _endpoint_of(source)
     chosen, search = tuple(sorted(set(patterns))), None
@@ -63,7 +63,7 @@ def run(
         else:
             archived, search = of_directory(lake, Path(source), chosen, until_ms, assignments)
     if archived.gap:
-        talk(f"Note: retention removed {amount(archived.gap)} of the log before they were archived")
+        talk(f"Note: retention removed {amount(archived.gap)} of the log before it was archived")
     out.show({"source": source, "target": place, **archived._asdict()})
     if search is not None:
         show_damage(search, f"pocketmq store verify {source}")
@@ -73,7 +73,7 @@ def run(
 @click.argument("target", metavar="TARGET")
 @form_option
 def compact(target: str, out: Output) -> None:
-    """Replace small files of a lake by large ones.
+    """Combine small files of a lake into large ones.
 
     It takes effect at once: readers of the manifest see either the old files or the new ones.
     Programs that list the directory may see both until the old ones are deleted.

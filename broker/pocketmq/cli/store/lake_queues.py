@@ -63,14 +63,16 @@ class LakeQueues:
             at = page.next_begin_offset
 
     def _check_own(self, key: QueueKey, held: range, mark: QueueMark) -> None:
-        """Raises Failure if the last archived message of a queue is not in it."""
+        """Raises Failure if the broker's queue has another message than the last archived one."""
         last = mark.next_offset - 1
         if last < held.start:
             return
         records = self._pull(key, last, 1).records if last < held.stop else b""
         found = records_as_columns(records)[1].physical_offset[0] if records else -1
         if found != mark.physical_offset:
-            text = f"message {last} of queue {key[1]} of {key[0]} is another one in the lake"
+            text = (
+                f"the lake has another message {last} of queue {key[1]} of {key[0]} than the broker"
+            )
             raise Failure(text, Exit.REFUSED, "name the lake of this broker, or an empty place")
 
     def before_end(self, page: Records) -> Records:
@@ -95,7 +97,8 @@ def archive_queues(
 ) -> Archived:  # fmt: skip
     """Archives the messages of a broker's queues that the lake does not have.
 
-    advance   called with the bytes to read; returns a function for finished bytes
+    advance   called with the number of bytes to read; returns a function that is called with the
+              number of bytes of each finished page
     Errors    Failure: the lake is another broker's; ClientError; OSError; DiskFull
     """
     status = broker.ask(broker.admin.store_status())

@@ -76,7 +76,8 @@ async def change_state(page: Visit) -> Response:
 async def reset(page: Visit) -> Response:
     """Shows the plan of a reset, and runs it once the plan was confirmed.
 
-    The form of the plan has the new offsets: a reset to the end skips no later messages.
+    The form of the plan contains the new offsets, so that a reset to the end does not skip messages
+    that arrive before the confirmation.
     """
     name, topic, to = page.text("name"), page.text("topic"), page.text("to", "latest").strip()
     try:
