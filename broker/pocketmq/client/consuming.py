@@ -27,9 +27,9 @@ from pocketmq.model.errors import TopicNotFound
 from pocketmq.rpc.pb import broker_pb2
 
 WAIT_MS: Final = 15_000
-"""Wait of each receive of a loop."""
+"""Longest wait of one receive of a loop, in ms."""
 INVISIBLE_MS: Final = 30_000
-"""The broker's default invisible duration."""
+"""The broker's default invisible duration, in ms."""
 EMPTY_S: Final = 0.02
 """Pause after an empty reply: a stopping broker answers without waiting for messages."""
 RETRY_S: Final = 0.5

@@ -18,7 +18,7 @@ from pocketmq.model.reading import PullStatus
 PAGE_COUNT: Final = 256
 """Upper limit of messages in one pull."""
 WAIT_MS: Final = 15_000
-"""Wait of each poll."""
+"""Longest wait of one poll, in ms."""
 GATHER_S: Final = 0.02
 """Time for which arrivals are gathered before they are sorted and yielded."""
 RETRY_S: Final = 0.5

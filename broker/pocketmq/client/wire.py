@@ -86,7 +86,7 @@ class Wire(Protocol):
 
 
 class LoopWire:
-    """A wire for calls by tasks of one event loop."""
+    """A transport for calls by tasks of one event loop."""
 
     __slots__ = ("_channel", "_methods", "_target")
 
@@ -146,7 +146,7 @@ class LoopWire:
 
 
 class BlockingWire:
-    """A wire for blocking calls by any number of threads."""
+    """A transport for blocking calls by any number of threads."""
 
     __slots__ = ("_channel", "_methods", "_target")
 

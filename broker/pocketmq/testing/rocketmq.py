@@ -113,8 +113,11 @@ class RocketMQ:
         """Creates a topic for messages of a kind, unless it exists.
 
         kind     normal, fifo, delay, transaction, priority, or mixed for all of them
-        Errors   errors.TopicExists: it has another kind or queue count; ValueError
+        Errors   errors.TopicExists: it has another kind or queue count; ValueError: unknown kind,
+                 or less than 1 queue
         """
+        if queues < 1:
+            raise ValueError(f"queues is {queues}: a topic has at least 1 queue")
         self.client.admin.create_topic(name, queue_count=queues, type_name=kind)
 
     def create_group(self, name: str, **settings: Any) -> None:
@@ -140,11 +143,12 @@ class RocketMQ:
         count    wait until there are this many messages; the topic may be created meanwhile
         timeout  seconds to wait; afterwards the existing messages are returned, [] if the
                  topic does not exist, which a failed test then reports
-        Errors   TypeError: count is no number
+        Errors   TypeError: count or timeout is no number
         """
         from pocketmq.client import errors
 
         _check_number("count", count)
+        _check_number("timeout", timeout)
 
         def look() -> "list[StoredMessage] | None":
             try:
@@ -249,8 +253,10 @@ class RocketMQ:
         topic    wait for this topic, even if the group has not begun to consume it; "": wait for
                  all topics of the group, of which there must be one
         timeout  seconds
-        Errors   LagRemains: messages are left, or the group has not begun to consume
+        Errors   LagRemains: messages are left, or the group has not begun to consume; TypeError:
+                 timeout is no number
         """
+        _check_number("timeout", timeout)
         looks, end_s = 0, monotonic() + timeout
         while looks < SURE_LOOKS:
             left = self._left(group, topic)
