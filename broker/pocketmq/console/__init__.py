@@ -1,8 +1,9 @@
 """The web console: pages for a running broker, and for a store directory.
 
 The console is a client. It calls a broker through `pocketmq.client`, and reads a directory through
-`pocketmq.tools`; rules about messages are theirs. It needs the extra `console` (starlette, jinja2,
-uvicorn). All scripts and styles are in `assets`; a page loads nothing else, and contains neither.
+`pocketmq.tools`, which have all rules about messages. It needs the extra `console` (starlette,
+jinja2, uvicorn). Pages contain no scripts and styles: they load those of
+`assets`, and nothing else.
 
     server       listens and serves        application   routes, errors
     protection   headers, hosts, origins   visitors      sessions of users

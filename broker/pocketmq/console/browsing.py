@@ -17,7 +17,7 @@ BYTES_MAX: Final = 1024 * 1024
 TOTAL_MAX: Final = 24 * 1024 * 1024
 """Bytes of bodies after which a page ends early."""
 QUEUES_MAX: Final = 64
-"""Queues that one page reads; the others have the older messages."""
+"""Maximum number of queues that one page reads: those with the latest last messages."""
 
 
 class Older(NamedTuple):
@@ -69,7 +69,7 @@ async def newest(
 ) -> Older:
     """Returns a page of messages, newest first.
 
-    place   of the previous page; "": the newest messages
+    place   place that the previous page returned; "": begin at the newest messages
     """
     below = bounds_of(place)
     bounds = {one.queue_id: below.get(one.queue_id, one.max_offset) for one in queues}
@@ -122,7 +122,7 @@ async def _last(
             at = answer.next_begin_offset
         if at >= bound or count == 1:
             return found
-        count = max(count // 8, 1)  # the bodies are large: read fewer, the newest
+        count = max(count // 8, 1)  # The bodies are large: read fewer messages, the newest.
 
 
 async def at_offset(

@@ -22,7 +22,7 @@ ROWS: Final = 50
 """Rows of a page."""
 KEPT_S: Final = 1.5
 PAGE_SIZE: Final = 100
-"""Rows of one call: each is made and parsed in one turn of a loop, of broker and console."""
+"""Rows of one call. Broker and console handle all rows of a call in one turn of their loops."""
 MEASURED_MAX: Final = 1_000
 """Topics up to which the list has sizes and times, for which the broker reads the log."""
 PAUSE: Final = 20
@@ -31,10 +31,10 @@ KEPT_MAX_S: Final = 30.0
 REST: Final = 2.0
 """Pause between two parts of counts, for each second that a part took."""
 LIVE_PAUSE: Final = 200
-"""The same for a page that loads itself, which costs less than 1 %."""
+"""`PAUSE` of pages that reload themselves, so that they cost less than 1 % of a processor."""
 LIVE_MAX_S: Final = 180.0
 TIMES: Final = 3
-"""Number of last questions; the quickest of them is the cost, as load slows down the others."""
+"""Number of last calls whose durations are kept; the shortest is the cost, as load slows others."""
 
 Row = TypeVar("Row")
 
@@ -199,7 +199,7 @@ def forget(page: Visit) -> None:
 async def every(ask: Callable[[str], Awaitable[Page[Row]]], rest: float = 0.0) -> list[Row]:
     """Returns the rows of all pages of an answer.
 
-    ask    gets the token of a page
+    ask    called with the token of a page
     rest   pause before the next page, times the time that a page took: it leaves the broker to
            others
     """

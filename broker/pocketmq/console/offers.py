@@ -22,7 +22,7 @@ from pocketmq.model.errors import BrokerError
 from pocketmq.model.rights import LOOPBACK, Rights
 
 PROBE: Final = "x"
-"""Text that makes a name of a pattern with *."""
+"""Replaces the * of a pattern, which makes a name that matches the pattern."""
 
 
 class Offers:
@@ -90,7 +90,7 @@ def _grants(given: Iterable[GrantState]) -> Iterable[Grant]:
                 actions_from_text(",".join(one.actions)),
                 resource_from_text(one.resource),
             )
-        except BrokerError:  # of a newer broker
+        except BrokerError:  # A newer broker may have actions and resources unknown here.
             continue
         yield Grant(
             one.user, actions, resource, is_allowed=not one.deny, sources=tuple(one.sources)

@@ -1,4 +1,4 @@
-"""RecentFlow of a broker, from differences between answers at two times."""
+"""Computes a broker's recent rates from the differences between its counts at two times."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -7,9 +7,9 @@ from typing import Final
 POINTS: Final = 90
 """Points of the plot: three minutes at one point every two seconds."""
 LEAST_S: Final = 1.0
-"""Least time between two points."""
+"""Minimum time between two points, in seconds."""
 STALE_S: Final = 240.0
-"""Time after which the last point is too old for a difference."""
+"""Age in seconds above which the last point is too old to compute a rate from."""
 
 
 @dataclass

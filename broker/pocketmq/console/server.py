@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS: Final = 10_000
 IDLE_S: Final = 600.0
-"""Time without a request after which the console of a broker ends."""
+"""Time in seconds without a request after which the console of a broker ends."""
 STOP_S: Final = 1
-"""Time for which a stop waits for requests."""
+"""Time in seconds for which a stop waits for the requests in progress."""
 
 
 class Served(NamedTuple):

@@ -59,7 +59,7 @@ class CallFault:
     methods   names of methods; empty: all except Telemetry, by which clients get settings
     code      name of the error code, for refuse
     seconds   delay, for delay
-    left      number of calls still to hit, None: all
+    left      number of calls still to hit; None: all calls
     hits      number of calls hit
     """
 
@@ -84,7 +84,7 @@ class CallFault:
 
 
 class Faults:
-    """The faults by number; the oldest that matches a call hits it.
+    """The injected faults by number. Of several that match a call, the oldest hits it.
 
     cut_off   breaks all connections
     """

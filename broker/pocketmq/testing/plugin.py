@@ -59,7 +59,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Marks the start of a test in the logs of shared brokers."""
+    """Marks the start of a test in the logs of shared brokers, which forget their notes."""
     for one in item.config.stash[RUNNING]:
         one.mark_log()
     yield
@@ -69,7 +69,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the logs of brokers to the report of a failed test, and shortens a client's error."""
+    """Adds notes and logs of brokers to a failed test's report, and shortens a client's error."""
     if call.excinfo is not None and not item.config.getoption("fulltrace"):
         _leave_out_inside(call.excinfo.value)
     report = yield

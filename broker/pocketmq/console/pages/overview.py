@@ -25,11 +25,11 @@ from pocketmq.model.administration import DeadLetters, StoreStatus, TopicLag
 PLOT_WIDTH: Final = 720
 PLOT_HEIGHT: Final = 120
 COUNTED_MAX: Final = 1_000
-"""Delayed messages that one answer of the broker lists."""
+"""Maximum number of delayed messages in one answer of the broker."""
 SLOW_S: Final = 10.0
-"""Time for which counts are kept that cost the broker more."""
+"""Time in seconds for which a page keeps counts that are expensive for the broker."""
 OLD_S: Final = 10.0
-"""Age from which the page shows how old its counts are."""
+"""Age in seconds from which the page shows how old its counts are."""
 FULL_SHARE: Final = 0.1
 FULL_MS: Final = 7 * texts.DAY_MS
 STATES: Final = {

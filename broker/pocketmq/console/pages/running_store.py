@@ -19,7 +19,12 @@ HIDDEN: Final = "topics that you may not see"
 
 
 class LogFileRow(NamedTuple):
-    """A file of the log; `end` is that of its messages, `stored_ms` a time of its first part."""
+    """A file of the log.
+
+    begin       physical offset at which the file begins
+    end         physical offset after its last message
+    stored_ms   store time of the file's first part of the map that has one; 0: none
+    """
 
     name: str
     begin: int
@@ -101,9 +106,9 @@ async def _map_values(page: Visit) -> dict[str, Any]:
 
 
 def _edges(found: StoreMap) -> list[int]:
-    """Returns the numbers of the parts with which a file begins, but the first.
+    """Returns the numbers of the map's parts that begin a file, except the first part.
 
-    They are left out if most parts begin with a file.
+    Returns [] if half of the parts or more begin a file.
     """
     size, parts = found.log_file_size_bytes, found.parts
     edges = [at for at, part in enumerate(parts) if at and part.begin % size == 0]
