@@ -64,7 +64,8 @@ def show_received(
 def _report_none(broker: BrokerConnection, query: ReceiveQuery, wait_ms: int) -> None:
     """Reports that a group received nothing, and where its messages may be."""
     waited = f"within {duration(wait_ms)}" if wait_ms else "now; --wait 30s waits for some"
-    talk(f"no message of {query.topic} for {query.group} {waited}")
+    match = "" if query.expression == "*" else f" matches {query.expression}"
+    talk(f"no message of {query.topic} for {query.group}{match} {waited}")
     admin = broker.admin
     with suppress(ClientError):  # The caller may receive, but not ask for these.
         own = [
