@@ -347,7 +347,7 @@ async def test_a_full_disk_comes_before_an_archive_and_it_is_told(
     await house.round(HOUR_MS)
     assert house.bases == [3, 4]
     assert house.retention.unarchived_files.values == {(): 2}
-    assert house.retention.status == "on, deleted 2 files that no archive has"
+    assert house.retention.status == "on, deleted 2 files that an archive lacks"
     told = [vars(one) for one in caplog.records if one.message == "retention.unarchived"]
     assert [(one["physical_offset"], one["archived_upto"]) for one in told] == [(1, 1), (2, 1)]
 

@@ -287,7 +287,7 @@ class Retention:
         )
         self.unarchived_files = Counter(
             "pocketmq_unarchived_files_total",
-            "Deleted commit-log files that no archive has, though retention.archive_hold is set.",
+            "Deleted commit-log files that an archive lacks, though retention.archive_hold is set.",
         )
         alert = Gauge(
             "pocketmq_disk_alert",
@@ -326,7 +326,7 @@ class Retention:
         if self._alert() == 2:
             state = "refusing sends"
         if lost := sum(self.unarchived_files.values.values()):
-            state += f", deleted {lost:.0f} files that no archive has"
+            state += f", deleted {lost:.0f} files that an archive lacks"
         if self.holder is None:
             return state
         return f"{state}, {self.holder.text()}"
