@@ -104,7 +104,10 @@ def test_a_value_is_read_as_its_name_and_type_say(key: str, given: object, value
         ("store.property_crc", "maybe", "not true or false"),
         ("store.property_crc", 1, "not true or false"),
         ("store.directory", 7, "not a text"),
-        ("store.time_zone", "Nowhere/X", "not a time zone"),
+        *(
+            ("store.time_zone", text, "not a time zone")
+            for text in ("Nowhere/X", "Europe", "x" * 300)
+        ),
         ("store.delay_levels", "1s 2q", "'2q'"),
         *(
             ("retention.hours", text, "0 to 23")

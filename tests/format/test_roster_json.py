@@ -41,6 +41,14 @@ def test_users_and_rules_come_back() -> None:
                          "decision": "maybe", "sources": []}]},
             "maybe",
         ),
+        *(
+            (
+                {"grants": [{"user": "app", "actions": actions, "resource": "*",
+                             "decision": "deny", "sources": []}]},
+                "'app' has no actions",
+            )
+            for actions in ([], {}, "")
+        ),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none_is_told(change: dict[str, object], why: str) -> None:

@@ -126,7 +126,7 @@ def zone_from_name(name: str) -> tzinfo:
         return datetime.now(UTC).astimezone().tzinfo or UTC
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:  # OSError: such as "Europe"
         raise IllegalConfig(field="store.time_zone", why=f"{name!r} is not a time zone") from error
 
 

@@ -75,6 +75,8 @@ def _user(row: dict[str, Any]) -> User:
 def _grant(row: dict[str, Any]) -> Grant:
     if row["decision"] not in ("allow", "deny"):
         raise ValueError(f"{row['decision']!r} is neither allow nor deny")
+    if not row["actions"]:
+        raise ValueError(f"a rule of {row['user']!r} has no actions")
     return Grant(
         str(row["user"]),
         frozenset(action_from_text(text) for text in row["actions"]),
