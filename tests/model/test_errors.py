@@ -187,9 +187,9 @@ NotAStore: path is not a store: why; name an empty or a store directory
 StrayFile: path is not a file of the store: why; move it out of the directory
 UnsupportedStore: path: why; this broker does not write to such a store: continue with RocketMQ, or
   way_out
-LogMissing: path has no file, but views were built from log files: move these there (RocketMQ
-  may keep them elsewhere: storePathCommitLog) or restore them from a copy, or remove views to start
-  empty
+LogMissing: path has no file, but the files in views were built from a log: move its files there
+  (RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy, or remove
+  views to start empty
 StoreTooNew: path has format version 7, this broker supports up to 9; use a later
   version
 StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy, or go

@@ -113,3 +113,6 @@ def test_entries_and_tables_that_are_missing_or_cannot_be_read(tmp_path: Path) -
     ]
     (tmp_path / "b/config/z.json").write_text("{}")
     assert "cannot be read" in list(table_differences(tmp_path / "a", tmp_path / "b"))[-1].left
+    (tmp_path / "b/config/y.json").mkdir()
+    directory = list(table_differences(tmp_path / "a", tmp_path / "b"))[-2]
+    assert directory.right == '"cannot be read: Is a directory"'

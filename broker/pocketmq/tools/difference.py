@@ -388,6 +388,8 @@ def _table(path: Path) -> Any:
         content = path.read_bytes()
     except FileNotFoundError:
         return _MISSING
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
     try:
         return decode_table(content)
     except ValueError as error:

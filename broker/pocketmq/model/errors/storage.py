@@ -301,7 +301,7 @@ class LogMissing(StorageError):
 
     plain = StorageError.plain | {"views"}
     message = (
-        "{path} has no file, but {views} were built from log files: move these there "
+        "{path} has no file, but the files in {views} were built from a log: move its files there "
         "(RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy, or "
         "remove {views} to start empty"
     )
