@@ -1,7 +1,9 @@
 """Units and entries as a dump tells them, and what files show to be wrong."""
 
+import os
 import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from pocketmq.backfill.log_walk import DamagedBytes
 from pocketmq.files.disk import Disk
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT
 from pocketmq.format.index_layout import HEADER_SIZE, IndexGeometry
+from pocketmq.model.errors import StrayFile
 from pocketmq.tools.dump import index_rows, queue_units
 from tests.golden_stores import GoldenStores
 from tests.kit.tool_sizes import golden_tool_sizes
@@ -106,6 +109,17 @@ def test_missing_units_are_told(
     rows, damage = units_of(tmp_path)
     assert [found.position for found in damage] == [position]
     assert rows
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("none")])
+def test_what_is_no_file_is_refused_before_it_is_opened(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "index" / "20261121003515660"
+    path.parent.mkdir()
+    make(path)
+    with pytest.raises(StrayFile, match="no plain file"):
+        find_index_files(tmp_path)
 
 
 def test_an_index_file_that_cannot_be_read_is_told(golden: GoldenStores, tmp_path: Path) -> None:

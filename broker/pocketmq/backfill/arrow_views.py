@@ -3,6 +3,7 @@
 The log is not read. Faults visible in the files themselves become `DamagedBytes`.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from pocketmq.format.names import (
     offset_from_file_name,
     queue_id_from_name,
 )
+from pocketmq.model.errors import StrayFile
 from pocketmq.model.message import QueueKey
 
 ROWS_AT_ONCE: Final = 500_000
@@ -171,10 +173,17 @@ def unit_batches(file: QueueFile, schema: Any) -> Iterator[Any]:
 
 
 def find_index_files(store: Path) -> list[str]:
-    """Returns the index files of a store, oldest first."""
+    """Returns the index files of a store, oldest first.
+
+    Errors   StrayFile: a directory, FIFO or link to nothing has the name of an index file
+    """
     directory = store / INDEX_DIRECTORY
     paths = sorted(directory.iterdir()) if directory.is_dir() else []
-    return [str(path) for path in paths if is_index_file_name(path.name)]
+    paths = [path for path in paths if is_index_file_name(path.name)]
+    for path in paths:
+        if not path.is_file() and os.path.lexists(path):  # Else a broker has removed it.
+            raise StrayFile(path=str(path), why="it is no plain file")
+    return list(map(str, paths))
 
 
 def entry_batches(

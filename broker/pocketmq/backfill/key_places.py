@@ -88,6 +88,7 @@ def find_key_places(
 
     geometry   None: the files' lengths determine it
     Returns    None if there is no index, or a file has an unknown length
+    Errors     StrayFile, OSError
     Cost       10 µs for each entry in a key's chains, in each index file
     """
     wanted = {searched_hash(topic, key) for topic in topics for key in keys}

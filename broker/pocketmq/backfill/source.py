@@ -113,7 +113,7 @@ class StoreReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Returns the partitions of the selected rows.
 
-        Errors   WrongFileSize, StoreGap
+        Errors   NotAStore, WrongFileSize, StoreGap
         """
         planned = PLANNERS[self._request.kind](self._request, self._request.wanted)
         return [InputPartition(tasks) for tasks in planned]

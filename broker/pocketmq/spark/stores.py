@@ -75,7 +75,7 @@ class StoresReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Returns the partitions of all stores.
 
-        Errors   WrongFileSize, StoreGap
+        Errors   NotAStore, WrongFileSize, StoreGap
         """
         return [
             InputPartition((number, part))
