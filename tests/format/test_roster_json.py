@@ -43,11 +43,11 @@ def test_users_and_rules_come_back() -> None:
         ),
         *(
             (
-                {"grants": [{"user": "app", "actions": actions, "resource": "*",
+                {"grants": [{"user": "app", "actions": json.loads(actions), "resource": "*",
                              "decision": "deny", "sources": []}]},
                 "'app' has no actions",
             )
-            for actions in ([], {}, "")
+            for actions in ("[]", "{}", '""')
         ),
     ],
 )  # fmt: skip

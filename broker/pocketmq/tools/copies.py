@@ -52,7 +52,7 @@ class CopiedFile:
         """Returns whether the file at a path has this size and modification time."""
         try:
             stat = path.stat()
-        except FileNotFoundError:
+        except OSError:
             return False
         return (self.size, self.changed_ns) == (stat.st_size, stat.st_mtime_ns)
 

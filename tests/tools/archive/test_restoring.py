@@ -77,4 +77,5 @@ def test_which_moment_a_time_means(archive: Archive) -> None:
     time = archive.now_ms
     assert first_time(archive.objects) == last_time(archive.objects) == time
     assert last_time(archive.objects, time) == last_time(archive.objects, time + 9**9) == time
+    assert last_time(archive.objects, 10**17) == time  # A time in microseconds or later.
     assert last_time(archive.objects, time - 1) is None

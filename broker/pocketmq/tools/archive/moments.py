@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from pocketmq.format.json_text import read_object
+from pocketmq.format.names import NAMED_MS_MAX
 from pocketmq.model.errors import NotAStore
 from pocketmq.tools.archive.catalog import ARCHIVE_FILE, FORMAT, MOMENTS, Moment, hour_of, moment_of
 from pocketmq.tools.archive.objects import Objects
@@ -78,6 +79,6 @@ def first_time(objects: Objects) -> int | None:
 
 def _backwards(objects: Objects, at_ms: int | None) -> Iterator[int]:
     for hour in reversed(objects.names(MOMENTS)):
-        if at_ms is None or hour <= hour_of(at_ms):
+        if at_ms is None or hour <= hour_of(min(at_ms, NAMED_MS_MAX)):
             times = times_of(objects, hour)
             yield from (time for time in reversed(times) if at_ms is None or time <= at_ms)
