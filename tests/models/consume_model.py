@@ -272,7 +272,6 @@ class GroupModel:
 
     def reset(self, queue_id: int, queue_offset: int, *, is_told: bool = True) -> None:
         """Records a set offset of the group in a queue; without an answer: perhaps."""
-        self.is_begun = self.is_begun or is_told or None
 
         def left(new: World, world: World) -> Iterable[World]:
             if not self.is_ordered:
@@ -291,6 +290,28 @@ class GroupModel:
         """The topic was deleted, with the group's offsets; not told: perhaps without them."""
         if self.at_end:
             self.is_begun = False if is_told else None
+
+    def made_again(self) -> None:
+        """The group was deleted with its retry topics and dead letters, and created again.
+
+        It begins anew. Open leases and what was sent back may still come.
+        """
+        self.is_begun = not self.at_end
+        self.gone |= self.messages.keys()
+
+        def ways(state: State) -> list[World]:
+            if state.kind in (DEAD, SKIPPED) or not state.number:
+                return [()]
+            return [(state,), ()]
+
+        for body, message in self.messages.items():
+            is_there = message.queue_offset >= self.floors.get(message.queue_id, 0)
+            new = (State(WAITING),) if is_there else ()
+            self._event([body], partial(self._anew, ways, new), "in a new group")
+
+    @staticmethod
+    def _anew(ways: Callable[[State], list[World]], new: World, world: World) -> Iterable[World]:
+        return ((*left, *new) for left in _parts(ways, world))
 
     def emptied(self, floors: dict[int, int], *, is_whole: bool) -> None:
         """Messages below offsets of queues were purged, of a whole topic with their retries.

@@ -1,5 +1,6 @@
 """Steps of consume walks: operators' actions and the final comparison."""
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -8,6 +9,7 @@ from pocketmq.model.administration import GroupSettings, ResetTarget
 from pocketmq.model.errors import GroupDisabled
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.topic import dead_letter_topic
+from pocketmq.services.admin.groups import delete_group
 from pocketmq.services.admin.positions import reset_offsets
 from pocketmq.services.admin.redrive import Redrive
 from pocketmq.store.read.cold_read import value_of
@@ -60,6 +62,7 @@ async def reset(
     walk.calls.append(f"  {[(queue_id, old, at) for _, queue_id, old, at in planned]}")
     call = partial(reset_offsets, walk.store, group, topic, target, queue_ids=queue_ids)
     moved = await walk.answered(call, turns)
+    model.begin(walk.now_ms, is_told=moved is not None)
     for _, queue_id, _, at in planned:
         floor = walk.floors.get((topic, queue_id), 0)
         sent = walk.sent.get((topic, queue_id), [])
@@ -125,6 +128,22 @@ async def turn(walk: ConsumeWalk, group: str, *, is_on: bool) -> None:
             walk.counts["receives while off"] += 1
         else:
             raise AssertionError(f"{group} is off, and received")
+
+
+async def make_again(
+    walk: ConsumeWalk, group: str, meanwhile: Callable[[], Awaitable[None]]
+) -> None:
+    """Deletes a group with its topics, and creates it again, not where a message stands twice."""
+    if GROUPS[group] in walk.redriven:
+        return
+    walk.note("new groups", group)
+    await walk.leave()
+    await delete_group(walk.store, group, with_topics=True)
+    walk.models[group].made_again()
+    walk.handles = [handle for handle in walk.handles if handle.group != group]
+    await meanwhile()
+    await walk.create_group(group)
+    await walk.seen()
 
 
 async def leave_order(walk: ConsumeWalk, group: str) -> None:

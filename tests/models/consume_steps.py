@@ -11,7 +11,15 @@ from random import Random
 from typing import Final
 
 from pocketmq.model.administration import ResetTarget
-from tests.models.consume_operators import check_topics, end, leave_order, redrive, reset, turn
+from tests.models.consume_operators import (
+    check_topics,
+    end,
+    leave_order,
+    make_again,
+    redrive,
+    reset,
+    turn,
+)
 from tests.models.consume_settling import DELAYS_MS, ack, change, give_up, send_back
 from tests.models.consume_topics import extend, purge, remove
 from tests.models.consume_walk import GROUPS, ConsumeWalk, Handle
@@ -177,6 +185,14 @@ async def _settle_while_off(walk: ConsumeWalk, chance: Random) -> None:
     await turn(walk, group, is_on=True)
 
 
+async def _make_again(walk: ConsumeWalk, chance: Random) -> None:
+    async def nothing(walk: ConsumeWalk, chance: Random) -> None:
+        pass
+
+    meanwhile = chance.choice((nothing, _send, _time_passes, _restart, _kill))
+    await make_again(walk, _group(chance), lambda: meanwhile(walk, chance))
+
+
 async def _leave_order(walk: ConsumeWalk, chance: Random) -> None:
     if walk.models["auditors"].is_ordered:
         await leave_order(walk, "auditors")
@@ -217,7 +233,7 @@ TAKEN: Final[dict[Take, int]] = {
     _send: 5, _receive: 5, _receive_in_order: 3, _receive_some_tag: 2, _receive_again: 2,
     _receive_renewed: 1, _wait: 4, _leave: 1, _ack: 6, _change: 4, _send_back: 3, _give_up: 3,
     _reset: 3, _redrive: 6, _purge: 2, _extend: 1, _remove: 1, _settle_while_off: 2,
-    _leave_order: 1, _time_passes: 5,
+    _make_again: 1, _leave_order: 1, _time_passes: 5,
     _time_passes_unseen: 2, _restart: 2, _kill: 2, _cut: 2, _pull: 1,
 }  # fmt: skip
 """Weights of the steps."""

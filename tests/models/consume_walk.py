@@ -139,10 +139,14 @@ class ConsumeWalk(SeededStore):
         for topic in self.queues:
             await self.create(topic)
         for group in GROUPS:
-            begin = "max" if group in self.at_end else "min"
-            fifo = group in self.in_order
-            settings = GroupSettings(max_attempts=ATTEMPTS, fifo=fifo, begin=begin)
-            await self.store.tables.groups.create(group, settings)
+            await self.create_group(group)
+
+    async def create_group(self, group: str) -> None:
+        """Creates a group as its model is."""
+        begin = "max" if group in self.at_end else "min"
+        fifo = self.models[group].is_ordered
+        settings = GroupSettings(max_attempts=ATTEMPTS, fifo=fifo, begin=begin)
+        await self.store.tables.groups.create(group, settings)
 
     async def create(self, topic: str) -> None:
         """Creates a topic; messages of `steps` are received in order."""

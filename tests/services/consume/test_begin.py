@@ -2,7 +2,7 @@
 
 import pytest
 
-from pocketmq.model.administration import GroupSettings
+from pocketmq.model.administration import GroupSettings, ResetTarget
 from pocketmq.model.begin import (
     BEGIN_MAX,
     BEGIN_UNLESS_RECENT,
@@ -10,6 +10,7 @@ from pocketmq.model.begin import (
     begin_from_text,
     begin_text,
 )
+from pocketmq.services.admin.positions import reset_offsets
 from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk, bodies
 
 WAYS = pytest.mark.parametrize("fifo", [False, True])
@@ -125,3 +126,10 @@ async def test_a_client_of_a_broadcast_begins_at_the_first_message_of_an_added_q
     await desk.store.tables.topics.update(TOPIC, read_queue_count=3, write_queue_count=3)
     await desk.send("new", queue_id=2)
     assert await received(desk, **asked) == ["new"]
+
+
+async def test_a_reset_of_one_queue_begins_at_the_end_of_the_others(desk: ConsumeDesk) -> None:
+    await desk.store.tables.groups.update(GROUP, GroupSettings(begin="max"))
+    await sent_over_time(desk)
+    await reset_offsets(desk.store, GROUP, TOPIC, ResetTarget(), queue_ids=[1])
+    assert await received(desk) == ["a1", "b1"]

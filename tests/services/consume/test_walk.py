@@ -25,6 +25,6 @@ def test_whatever_is_done_each_message_is_consumed_as_its_group_was_told(piece: 
         assert counts[what] >= WALKS // 2, f"{what}: {counts[what]}"
     for what in (
         "dead letters", "redrives", "given again", "leaves order", "receives while off", "purged",
-        "added queues", "removes",
+        "added queues", "removes", "new groups",
     ):  # fmt: skip
         assert counts[what], what

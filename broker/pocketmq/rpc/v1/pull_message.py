@@ -26,8 +26,9 @@ from pocketmq.rpc.topic_access import TopicCheck, check_client_reads, find_reada
 from pocketmq.rpc.v1.send_reply import varint
 from pocketmq.rpc.v1.stored_reply import proto_message
 from pocketmq.services.admin.members import PULL, Members
-from pocketmq.services.consume.position import begin_at_ends, begin_offset
+from pocketmq.services.consume.position import begin_offset
 from pocketmq.services.pull import Pull, PullRequest
+from pocketmq.store.begins import begin_at_ends
 from pocketmq.store.message_store import MessageStore
 
 MAX_MESSAGES_DEFAULT: Final = 32

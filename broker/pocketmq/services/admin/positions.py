@@ -11,6 +11,7 @@ from pocketmq.model.errors import IllegalGroup
 from pocketmq.model.names import check_number
 from pocketmq.model.reading import Bound
 from pocketmq.services.admin.groups import check_changeable
+from pocketmq.store.begins import begin_at_ends, begins_at_min
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -128,6 +129,8 @@ async def _move(
 ) -> list[MovedOffset]:
     moved = _moved(store, group, topic, wanted)
     if not dry_run:
+        if not begins_at_min(store, group):  # Else the other queues would count as added.
+            begin_at_ends(store, group, topic)
         resets = store.tables.offsets.resets
         resets.note(group, topic, wanted)  # From here on, commits of classic consumers are ignored.
         await store.tables.offsets.set_many(group, topic, wanted)

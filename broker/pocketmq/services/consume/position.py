@@ -13,6 +13,7 @@ from pocketmq.model.begin import BEGIN_MAX, BEGIN_MIN, BEGIN_UNLESS_RECENT, BEGI
 from pocketmq.model.consuming import ReceiveRequest
 from pocketmq.model.reading import Bound
 from pocketmq.services.consume.leases import GroupQueue
+from pocketmq.store.begins import begin_at_ends, begins_at_min
 from pocketmq.store.clamping import clamp_offset
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -40,19 +41,6 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
         found = min(found, store.queue_end(queue.topic, queue.queue_id))
         clamp_offset(store.tables, *key, found)
     return found
-
-
-def begin_at_ends(store: MessageStore, group: str, topic: str) -> None:
-    """Sets a group's missing offsets in a topic: the max offsets, for a group that has none.
-
-    Other groups miss offsets in queues that were added, and begin at the min offset there.
-    """
-    offsets, config = store.tables.offsets, store.tables.topics.find(topic)
-    is_new = not offsets.has_some(group, topic)
-    queue_ids = range(0 if config is None else config.queue_count)
-    ranges = [store.reading.queue_range(topic, queue_id) for queue_id in queue_ids]
-    # A crash must not leave only some of them: the group would begin at the others' min offset.
-    offsets.begin(group, topic, {n: one[is_new] for n, one in enumerate(ranges)})
 
 
 async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
@@ -111,9 +99,3 @@ def begins_at_max(store: MessageStore, request: ReceiveRequest) -> bool:
     if request.begin_ms == BEGIN_UNSET:
         return not begins_at_min(store, request.group)
     return request.begin_ms == BEGIN_MAX
-
-
-def begins_at_min(store: MessageStore, group: str) -> bool:
-    """Returns whether a group begins at the min offset of a queue, rather than at its max."""
-    config = store.tables.groups.find(group)
-    return config is None or bool(config.settings.begins_at_min)
