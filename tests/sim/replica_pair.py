@@ -17,11 +17,13 @@ from typing import Any, Final
 
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.format.record import decode_record
+from pocketmq.model.administration import TopicChange
 from pocketmq.model.batch import Destination, PutStatus
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from pocketmq.services.admin.topics import delete_topic, update_topic
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.recovery.components import StoreComponents
@@ -63,6 +65,7 @@ class ReplicaPair:
             ),
         }
         self.created: set[str] = set()
+        self.removed: set[str] = set()
         self._lacking: set[str] = set()
         """Nodes that lost their disk, or a part, and must not lead before they have everything."""
         self._seq = 0
@@ -150,6 +153,19 @@ class ReplicaPair:
         if not node.is_dead:
             self.created.add(name)
             self.counts["topics acknowledged"] += 1
+
+    async def removed_topic(self, node: Node, name: str) -> None:
+        """Deletes a topic; acknowledged, it exists on no broker in the end."""
+        await delete_topic(node.store, name)
+        if not node.is_dead:
+            self.removed.add(name)
+            self.counts["removals acknowledged"] += 1
+
+    async def extended_topic(self, node: Node, name: str) -> None:
+        """Adds queues to a topic."""
+        change = TopicChange(read_queue_count=4, write_queue_count=4)
+        await update_topic(node.store, name, change)
+        self.counts["added queues"] += not node.is_dead
 
     def die(self, node: Node) -> None:
         cut = self.random.random() < CUT_SHARE
@@ -343,6 +359,8 @@ class ReplicaPair:
         for node in self.nodes.values():
             missing = self.created - set(node.store.tables.topics.names())
             assert not missing, f"{node.name} lacks topics that were acknowledged: {missing}"
+            there = self.removed & set(node.store.tables.topics.names())
+            assert not there, f"{node.name} has topics whose removal was acknowledged: {there}"
             self.history.ends[node.name] = {
                 queue: [
                     (message.queue_offset, code_of(message.body))

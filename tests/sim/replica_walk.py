@@ -98,7 +98,16 @@ class ReplicaWalk(ReplicaPair):
     async def step_create(self) -> None:
         for node in self.leaders():
             self._seq += 1
-            self._begin(node, self.created_topic(node, f"topic-{self._seq}"))
+            self._begin(node, self._lives(node, f"topic-{self._seq}", self._seq % 3))
+
+    async def _lives(self, node: Node, name: str, way: int) -> None:
+        """Creates a topic, and then deletes it, adds queues to it, or leaves it."""
+        await self.created_topic(node, name)
+        if name in self.created and way == 0:
+            self.created.discard(name)
+            await self.removed_topic(node, name)
+        elif name in self.created and way == 1:
+            await self.extended_topic(node, name)
 
     def _begin(self, node: Node, work: Coroutine[Any, Any, Any]) -> None:
         async def refused() -> None:
