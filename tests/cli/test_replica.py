@@ -31,3 +31,25 @@ def test_a_planned_promotion_reports_a_leader_that_is_alive(
     assert f"Next:  nothing was changed yet; {step}" in done.err
     warned = "not while its leader 10.0.0.2:8081 is alive: demote that one first" in done.err
     assert warned == (is_connected and not options)
+
+
+@pytest.mark.parametrize(
+    ("is_connected", "lag_bytes", "shown"),
+    [
+        (True, 0, "up to date"),
+        (True, 2_000, "2.0 kB behind"),
+        (False, 0, "not known while it is not connected"),
+        (False, 2_000, "2.0 kB behind or more"),
+    ],
+)
+def test_a_follower_without_its_leader_does_not_know_its_lag(
+    broker: LocalBroker, is_connected: bool, lag_bytes: int, shown: str
+) -> None:
+    def status(request: Any) -> pb.ReplicationStatusResponse:
+        return pb.ReplicationStatusResponse(
+            role="follower", leader="10.0.0.2:8081", connected=is_connected, lag_bytes=lag_bytes
+        )
+
+    broker.answers["Replication/ReplicationStatus"] = status
+    lines = run("replica", "status", "-o", "table").out.splitlines()
+    assert dict(line.split(maxsplit=1) for line in lines)["lag"] == shown

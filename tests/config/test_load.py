@@ -185,6 +185,26 @@ def test_what_a_file_sets_twice_names_both_lines(tmp_path: Path, text: str, told
     assert f"{file}: {told}" in refusal(file=file)
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("listen = 127.0.0.1:8081", ': write listen = "127.0.0.1:8081"'),
+        ("listen = localhost:8081  # all", ': write listen = "localhost:8081"'),
+        ("shutdown_grace_ms = 24h", ': write shutdown_grace_ms = "24h"'),
+        ("tls = True", ": write tls = true"),
+        ("listen = a b", ""),
+        ('listen = "a', ""),
+        ("listen = ", ""),
+    ],
+)
+def test_a_text_without_quotes_is_shown_with_them(tmp_path: Path, line: str, told: str) -> None:
+    file = written(tmp_path, f"[rpc]\n{line}\n")
+    refused = refusal(file=file)
+    assert f"{file}: " in refused
+    assert "(at line 2, column " in refused
+    assert refused.partition(": write ")[2] == told.removeprefix(": write ")
+
+
 def test_what_a_broker_conf_sets_twice_draws_a_warning(tmp_path: Path) -> None:
     file = written(tmp_path, "brokerName = a\nbrokerIP1 = 10.0.0.1\nbrokerName = b\n", "b.conf")
     config = load(file=file)

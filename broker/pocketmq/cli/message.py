@@ -77,7 +77,10 @@ def by_key(
     if not found_count:
         text = f"topic {topic!r} holds no message with key {key!r}"
         bounds = " between --since and --until" if begin_ms or end_ms else ""
-        step = f"read it from the log: pocketmq tail {topic} --from -1h --no-follow"
+        step = (
+            f"read it from the log: pocketmq tail {topic} --from -1h --no-follow; "
+            f"if it is delayed or undecided: pocketmq delay ls {topic}, pocketmq txn ls"
+        )
         raise Failure(text + bounds, Exit.NOT_FOUND, step)
     if not matches.is_complete:
         talk(f"there may be more than {count_max}; --all prints them")

@@ -84,8 +84,7 @@ def readable(found: ReplicationStatus, directory: str) -> Document:
     }
     if found.role == FOLLOWER:
         state = "connected" if found.connected else f"not connected: {found.trouble}"
-        behind = f"{amount(found.lag_bytes)} behind" if found.lag_bytes else "up to date"
-        shown |= {"leader": f"{found.leader}, {state}", "lag": behind}
+        shown |= {"leader": f"{found.leader}, {state}", "lag": _lag(found)}
     elif found.role == FENCED:
         only_here = amount(found.appended_offset - found.fenced_from)
         shown |= {
@@ -97,6 +96,13 @@ def readable(found: ReplicationStatus, directory: str) -> Document:
     if found.diverged_messages:
         shown["diverged"] = f"{found.diverged_messages} messages set aside; {listed}"
     return shown
+
+
+def _lag(found: ReplicationStatus) -> str:
+    behind = f"{amount(found.lag_bytes)} behind" if found.lag_bytes else ""
+    if found.connected:
+        return behind or "up to date"
+    return f"{behind} or more" if behind else "not known while it is not connected"
 
 
 @replica.asks(

@@ -30,7 +30,7 @@ from pocketmq.config.rocketmq_files import (
 )
 from pocketmq.config.sections import EDGE, KNOBS, PRESET, PRESETS, SECTIONS, SERVER, Config
 from pocketmq.config.texts import bool_from_text, host_doubt
-from pocketmq.config.toml_lines import lines_of_keys, told_twice
+from pocketmq.config.toml_lines import lines_of_keys, told_twice, with_quotes
 from pocketmq.config.units import is_utf8
 from pocketmq.model.errors import IllegalConfig, SettingsFileUnusable
 from pocketmq.model.nearness import nearest
@@ -271,7 +271,8 @@ def read_file(layers: Layers, path: Path) -> None:
         return
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deep
         unread = text_or_nothing(path)
-        why = rocketmq.import_hint(str(path), unread) or told_twice(unread) or str(error)
+        why = rocketmq.import_hint(str(path), unread) or told_twice(unread)
+        why = why or f"{error}{with_quotes(unread, str(error))}"
         layers.problems.append(SettingsFileUnusable(field=str(path), why=why))
         return
     if why := rocketmq.import_hint(str(path), text):

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 
 _TABLE = re.compile(r"\s*\[\s*([\w.-]+)\s*\]")
 _KEY = re.compile(r"\s*([\w.-]+)\s*=")
+_BARE = re.compile(r"\s*([\w.-]+)\s*=\s*([^\s\"'#\[{][^\s\"'#]{0,80})\s*(?:#.*)?")
+"""A key with one word as its value, without quotes."""
+_ERROR_LINE = re.compile(r"\(at line (\d+),")
 
 
 def lines_of_keys(text: str) -> dict[str, int]:
@@ -31,6 +34,18 @@ def told_twice(text: str) -> str:
         if first < number:
             return f"{section} is in lines {first} and {number}; write all below [{section}]"
     return ""
+
+
+def with_quotes(text: str, trouble: str) -> str:
+    """Returns ": write KEY = VALUE" if the line that a TOML error names lacks quotes; else ""."""
+    named = _ERROR_LINE.search(trouble)
+    lines = text.splitlines()
+    number = int(named[1]) if named else 0
+    if not 1 <= number <= len(lines) or not (bare := _BARE.fullmatch(lines[number - 1])):
+        return ""
+    lower = bare[2].lower()
+    value = lower if lower in ("true", "false") else f'"{bare[2]}"'
+    return f": write {bare[1]} = {value}"
 
 
 def _keys(text: str) -> Iterator[tuple[int, str]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.format.consume_unit import PRE_BLANK, UNIT
+from pocketmq.tools.verify.units import OTHER_TAGS
 from tests.golden_stores import GoldenStores
 from tests.kit.checked_store import CheckedStore
 
@@ -27,6 +28,16 @@ def test_each_kind_of_difference(store: CheckedStore) -> None:
             (finding,) = store.verify().findings
         assert (finding.kind, finding.offset) == (kind, 60)
         assert finding.file == "consumequeue/RebuildTopic/0/" + "0" * 20
+
+
+def test_a_unit_with_another_tags_code_may_be_the_intact_one(store: CheckedStore) -> None:
+    path = queue_file(store)
+    with store.changed(path, 60 + 19):
+        found = store.verify()
+    assert found.counts == {"unit": 1}
+    assert OTHER_TAGS in found.notes
+    with store.changed(path, 60 + 7):
+        assert OTHER_TAGS not in store.verify().notes
 
 
 def test_an_absent_topic_table_is_a_note_and_its_backup_is_enough(store: CheckedStore) -> None:

@@ -52,6 +52,11 @@ from pocketmq.walk.log_walk import Hole
 
 NO_TOPICS: Final = f"config/{TOPICS_FILE} is absent"
 """Begin of the note about a store without its topic table."""
+OTHER_TAGS: Final = (
+    "a unit has another tags code than its record: one of the two is damaged; if it is the "
+    "record, its tag, keys or id may be lost, and a repair does not bring them back: compare it "
+    "with a backup"
+)
 
 
 class SkippedChecks:
@@ -270,6 +275,8 @@ class ComparedFiles(QueueFiles):
         for number in np.flatnonzero(wanted != there).tolist():
             unit, other = wanted[number].item(), there[number].item()
             if not self._is_accounted_for(path, unit, other):
+                if unit[:2] == other[:2] and other[2] > EXTENSION_ADDRESS_MAX:
+                    self._collector.remark(OTHER_TAGS)
                 at = position + number * UNIT_SIZE
                 self._collector.add(
                     _kind(other), path, at, expected=_shown(unit), found=_shown(other)
