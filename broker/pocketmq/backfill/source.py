@@ -208,7 +208,8 @@ DERIVED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "offset": _same,
     "headers": _headers,
 }
-"""Functions that make the columns of Kafka's names; all other computed columns are timestamps."""
+"""Functions that compute the columns named as in Spark's source `kafka`; all other computed columns
+are timestamps."""
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def record_rows(
     buffer: bytearray, heads: Heads, wanted: RowFilter, queues: QueueTable,
     columns: Sequence[MessageColumn],
 ) -> Iterator[Any]:  # fmt: skip
-    """Yields the records whose queues a filter selects as `pyarrow.RecordBatch`es."""
+    """Yields, as `pyarrow.RecordBatch`es, the records whose queues and keys a filter selects."""
     numbers = queues.number(buffer, heads)
     kept = wanted.of_queues(queues.keys, numbers, heads.queue_offset)
     if kept is not None:

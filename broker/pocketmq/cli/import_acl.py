@@ -9,7 +9,8 @@ def import_acl(file: Path, store: Path | None) -> bool:
     """Prints users and grants of a file, and writes them into a store if one is given.
 
     Returns  whether the file is a plain_acl.yml
-    Errors   IllegalConfig; NotAStore, StoreLocked, UserExists, DiskFull: nothing was written
+    Errors   IllegalConfig; Planned: no store is given; NotAStore, StoreLocked, UserExists,
+             DiskFull: nothing was written
     """
     from pocketmq.config.broker_conf import text_of
     from pocketmq.config.plain_acl import is_plain_acl, read_plain_acl

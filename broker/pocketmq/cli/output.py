@@ -32,15 +32,15 @@ _UNSAFE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb"
     "\ufffe\uffff\ud800-\udfff]"
 )
-"""Control characters except line feed and tab, direction marks, line and paragraph separators,
-the byte order mark, interlinear annotation marks, two noncharacters, surrogates."""
+"""Unsafe characters: control characters other than line feed and tab; also direction marks, line
+and paragraph separators, the byte order mark, annotation marks, two noncharacters, surrogates."""
 STANDS_IN: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def safe(text: str) -> str:
     """Replaces each unsafe character of a text by U+FFFD.
 
-    Cost     0.1 µs for 100 characters
+    Cost     0.4 µs for 100 characters
     """
     return _UNSAFE.sub(STANDS_IN, text)
 

@@ -207,9 +207,9 @@ def _send_groups(
 
 
 def _talk_held_back(fields: Mapping[str, Any], topic: str, stored_ms: int = 0) -> None:
-    """Prints where a message is that is not in its topic yet.
+    """Prints a note about a held-back message: when it reaches its topic, and what lists it.
 
-    stored_ms   time at which it was stored, if it is one message
+    stored_ms   time at which it was stored; a message with an earlier --at is not held back
     """
     if fields["transactional"]:
         talk(f"Note: it is in {topic} once it is committed: pocketmq txn ls, txn commit")

@@ -70,8 +70,8 @@ class AsyncClient:
     access_key, secret_key   sign the calls, for brokers that check signatures; see `pocketmq user`
     wire         creates the transport
     start_step   advice in `Unreachable.next_step`; "": to run `pocketmq serve`
-    Errors       raised by every method: ClientError and its subclasses; ValueError: an invalid
-                 endpoint
+    Errors       raised by every method: ClientError and its subclasses; by the constructor:
+                 ValueError: an invalid endpoint
     """
 
     __slots__ = ("_channel", "_client_id", "_ids", "_stub", "admin")
@@ -221,7 +221,8 @@ class AsyncClient:
 
         Stored messages are yielded in log order. New messages of several queues are sorted only if
         they arrive within 20 ms of each other.
-        If the broker becomes unreachable, the tail waits for it and continues at the next offset.
+        If the broker becomes unreachable and `query.is_lasting` is set, the tail waits for it and
+        continues at the next offset.
         System topics and topics of groups can be tailed.
         """
         async with aclosing(self.tail_pages(query)) as pages:

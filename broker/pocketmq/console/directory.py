@@ -1,4 +1,4 @@
-"""A store directory with the methods of a client that pages use, all of them reads.
+"""Reads a store directory, with the methods that the console's pages call on a client.
 
 Files are read in a thread, so that the console answers others meanwhile.
 """
@@ -136,7 +136,7 @@ class DirectoryClient:
         return found
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
-        """Returns the first messages of a topic with a key, newest first."""
+        """Returns the oldest messages of a topic with a key, in reverse order of their storage."""
         found, is_more = await self._read(
             partial(self.browser.by_key, query.topic, query.key, query.count_max or PULLED_MAX)
         )

@@ -65,6 +65,7 @@ class FileBuilder:
         self.slots = np.zeros(geometry.slot_count, dtype=np.int32) if slots is None else slots
         first = (start.begin_ms, start.begin_physical_offset)
         # (Store time in ms, physical offset): `begin` of the first entry, `last` of the newest.
+        # Before the first entry is put, `begin` has the end timestamp of the previous file.
         self.begin = (max(start.inherited_end_ms, 0), 0) if start.number == 1 else first
         self.last = (0, 0)
         start.path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +95,8 @@ class FileBuilder:
         entries["physical"] = rows["physical_offset"]
         times: NDArray[np.int64] = rows["time_ms"]
         if first == 1:
-            # The first entry's seconds count from the inherited time, others' from its own time.
+            # The seconds of the first entry count from the end of the previous file, those of all
+            # others from the first entry.
             inherited = self.begin[0]
             self.begin = (int(times[0]), int(rows["physical_offset"][0]))
             entries["second"] = second_differences(times, self.begin[0])

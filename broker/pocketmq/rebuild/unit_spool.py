@@ -31,7 +31,7 @@ from pocketmq.rebuild.unit_files import UNIT_BYTES, HeldUnits
 UNITS_AT_ONCE: Final = 500_000
 """Units of a block: 10 MB, and as much again while they are sorted."""
 DIGEST_END: Final = 1 << 64
-"""End of the numbers by which queues are ordered."""
+"""End of the range of the upper halves of digests."""
 NAMES_KEPT: Final = 50_000
 """Queues whose digests a worker keeps from range to range: 15 MB."""
 _HEAD: Final = 3
@@ -139,7 +139,10 @@ class _Slice(NamedTuple):
 
 
 def _slices(path: str, low: int, high: int, *, with_units: bool) -> Iterator[_Slice]:
-    """Yields the runs of the queues with digests in [low, high); reads no others."""
+    """Yields the runs of the queues whose digest has its upper half in [low, high).
+
+    It does not read other runs.
+    """
     size = os.stat(path).st_size
     if not size:
         return
@@ -188,7 +191,7 @@ class SpooledQueue:
         return bool(self.first[0] >= 0 and np.array_equal(self.first[1:], ends[:-1]))
 
     def pieces(self) -> Iterator[tuple[Numbers, Numbers, NDArray[np.void]]]:
-        """Yields the units in log order, each time with the first offsets and counts of runs."""
+        """Yields (first queue offsets, counts, units) of one or several runs, in log order."""
         if self._units is not None:
             yield self.first, self.count, self._units
             return
@@ -203,11 +206,12 @@ class SpooledQueue:
 def read_queues(
     paths: Sequence[str], low: int, high: int, *, held_max: int
 ) -> Iterator[SpooledQueue]:
-    """Yields each queue with a digest in [low, high), with all its units.
+    """Yields each queue whose digest has its upper half in [low, high), with all its units.
 
     paths      spools, in the order of the log
     held_max   units that are held in memory; if there are more, they are read run by run
-    Cost       opens each spool once; about 0.1 µs a unit and 0.1 µs a run
+    Cost       about 0.1 µs a unit and 0.1 µs a run; opens each spool once, and again for each run
+               that is not held in memory
     """
     assert 0 <= low < high <= DIGEST_END
     slices: list[_Slice] = []

@@ -63,8 +63,9 @@ def sound_begin(start: int | None, one: range) -> int:
 def later_offsets(start: Offsets, held: Held, count_max: int | None) -> dict[QueueKey, int]:
     """Returns the end of the batch that begins at `start`.
 
-    Above the limit each queue gets a share in proportion to its messages. If there are more queues
-    than messages, the queue that is served first changes with each batch, so that all are served.
+    Above the limit, each queue gets a share in proportion to its messages. With more queues than
+    `count_max`, some shares are 0. The next batch then begins with another queue, so that all are
+    served.
 
     count_max   upper limit of messages; None: no limit
     """

@@ -31,7 +31,7 @@ SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
 
 
 class BrokerEnded(Exception):
-    """The broker's process has ended: it was killed or crashed; the broker's log has the reason."""
+    """The broker's process has ended: stopped, killed, or crashed (its log has the reason)."""
 
 
 class BrokerNotStarted(Exception):
@@ -41,7 +41,7 @@ class BrokerNotStarted(Exception):
 class Spawner:
     """The process from which brokers are forked; starts with the first broker, or by `begin`.
 
-    Thread-safe. When it ends, all its brokers end.
+    Thread-safe, except for `close`. When it ends, all its brokers end.
     """
 
     def __init__(self) -> None:
@@ -165,7 +165,10 @@ class BrokerProcess:
         return was_enough
 
     def _has_ended(self) -> bool:
-        """Returns whether the socket has ended: the process id may then be another process's."""
+        """Returns whether the broker has closed its socket, which it does when it ends.
+
+        Another process may then have its process id, and must not get the signal.
+        """
         self._control.settimeout(0)
         try:
             return not self._control.recv(CHUNK, socket.MSG_PEEK)
@@ -190,7 +193,10 @@ class BrokerProcess:
         return self._has_gone(monotonic() + wait_s)
 
     def _has_gone(self, end_s: float) -> bool:
-        """Waits after the end of the socket for the end of the process, which locks its store."""
+        """Waits for the end of a process that has closed its socket; returns False after a timeout.
+
+        The process locks its store until it has ended.
+        """
         try:
             while monotonic() < end_s:
                 os.kill(self.pid, 0)

@@ -5,7 +5,8 @@
 
 Importing a broker takes longer than starting one, so the spawner imports it once. Each broker
 writes its log and standard output to the log descriptor. The spawner ends when its socket closes.
-The system then kills the remaining brokers, as a broker that hangs would not notice its own socket.
+The system then kills the remaining brokers: a broker that hangs would not notice that its control
+socket has closed.
 """
 
 import ctypes

@@ -311,8 +311,8 @@ def _recorded(copy: Path, relative: str) -> CopiedFile:
 def make_as_after_crash(disk: Disk, copy: Path, upto: int | None, sizes: KnownShape) -> None:
     """Prepares a copy for recovery: a broker finds the log's end and builds the views.
 
-    Writes an abort mark, and the file sizes to the manifest, as the copy has no view files that
-    would show them.
+    Writes an abort mark. If the copy has no manifest, writes one with the file sizes: the copy has
+    no view files that would show them.
 
     upto   flushed mark to write, below which recovery reports missing records; None: the copy has
            its store's mark
@@ -335,7 +335,7 @@ def make_as_after_crash(disk: Disk, copy: Path, upto: int | None, sizes: KnownSh
 
 
 def _state_sizes(disk: Disk, own: Path, sizes: KnownShape) -> None:
-    """Writes the file sizes into a copy's manifest, and removes the manifest's list of views."""
+    """Writes a manifest with the file sizes, or removes the `closed` state from an existing one."""
     try:
         manifest = ManifestFile(disk, own).read()
     except (ValueError, StoreTooNew):

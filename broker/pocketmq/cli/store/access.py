@@ -86,7 +86,7 @@ def sizes_of(
     """Returns a store's sizes: from settings, else from its manifest, else from its files.
 
     with_index   False: does not read index files for the index geometry and style
-    Errors       IllegalConfig, StoreTooNew, UnknownGeometry (only with the index)
+    Errors       IllegalConfig, StoreTooNew, TableUnreadable, UnknownGeometry (only with the index)
     """
     from pocketmq.config.load import load
     from pocketmq.model.store_shape import StoreShape
@@ -196,10 +196,10 @@ def known_end(
 ) -> int | None:  # fmt: skip
     """Returns the log offset up to which a command may read a store in use, and prints it.
 
-    what        printed use of the records: "checked", "read"
+    what        what the command does with the records, for the printed text: "checked", "read"
     unknown     printed if the offset is unknown: what the command reads then
-    otherwise   returns the offset if no file contains the flushed offset; without this function
-                the offset is unknown then
+    otherwise   called if no file contains the flushed offset; returns another offset to read up to.
+                None: the offset is then unknown
     narrowed    returns a further upper limit; called if a file contains the flushed offset
     Returns     None: the store is not in use, or the offset is unknown
     """

@@ -16,7 +16,7 @@ SORTS: Final = {
     "group": lambda one: (one.group, one.client_id),
 }
 GROUPS_MAX: Final = 200
-"""Groups with consumers that a page asks for."""
+"""Upper limit of groups whose consumers a page lists."""
 
 
 async def clients(page: Visit) -> Response:

@@ -25,7 +25,7 @@ WISHES: Final = {
     "transaction": "Producer group",
     "priority": "Priority",
 }
-"""Type -> label of the field that makes a message of it."""
+"""Message type -> label of the form's field "wish", whose meaning depends on the type."""
 
 
 async def form(page: Visit) -> Response:
@@ -41,7 +41,7 @@ async def form(page: Visit) -> Response:
 
 
 def _again(content: bytes) -> tuple[str, str]:
-    """Returns a stored body for the form, and why it is not in the form."""
+    """Returns (text, "") for a stored body; ("", reason) if the form cannot contain the body."""
     try:
         text = content.decode()
     except UnicodeDecodeError:

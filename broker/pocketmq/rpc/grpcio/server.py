@@ -27,7 +27,8 @@ OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_concurrent_streams", 1_024),
-    # Bytes that a peer may send of a message not yet read; else gRPC lets it grow to 4 MiB.
+    # Upper limit of a message's bytes that gRPC accepts before they are read. With bdp_probe, gRPC
+    # would raise the limit up to 4 MiB.
     ("grpc.http2.lookahead_bytes", 65_536),
     ("grpc.http2.bdp_probe", 0),
     # Calls that gRPC's core queues for Python; beyond 1,000 (default) it cancels some at random.
@@ -97,7 +98,7 @@ class GrpcioServer:
     async def start(self, refusal: BrokerError | None = None, hold_s: float = 0.0) -> None:
         """Accepts connections; health reports NOT_SERVING until `show_ready`.
 
-        refusal   error of every call until `show_ready`
+        refusal   error of every call until `show_ready`, except calls of CallClass.PROBE
         hold_s    unused by this transport
         """
         self._serving.refusal = refusal

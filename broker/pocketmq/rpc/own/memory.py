@@ -1,6 +1,7 @@
 """Bounds the memory that clients can use, over all connections of a server.
 
-    held     bytes of unfinished and unhandled requests, their metadata, streams without a call
+    held     bytes of requests that are unfinished or wait for a handler, with their metadata, and
+             an estimate for each stream that has no call or no request yet
     unread   bytes of answers that clients have not read
 
 If `held` exceeds HELD_MAX, the connection with the largest product of held bytes and time without

@@ -26,14 +26,18 @@ from pocketmq.services.produce.drafts import Drafts
 
 _Actions = tuple[Action, ...]
 _PRODUCER_GROUP: Final = b"\x8a\x01"
-"""The protobuf tag of a producer group. These bytes in a body cause a needless parse."""
+"""The protobuf tag of a producer group. A request that contains these bytes is parsed before its
+permissions are known; needlessly, if only a message body contains them."""
 _QUICK_LOOKS_MAX: Final = 64
 """Upper limit of occurrences of the tag's first byte that are tested one by one. After them, the
 whole tag is searched, which is slower while occurrences are rare."""
 
 
 def sent(request: Drafts, call: Call) -> list[Need]:
-    """Returns the permissions of a send: PUB on each topic, and on each producer group."""
+    """Returns the permissions of a send: PUB on each topic, and on each producer group.
+
+    A producer group with the name of one of the topics needs no permission.
+    """
     groups = {one.producer_group for one in request.deliveries} - {"", *request.topics}
     topics = [topic_need(topic, PUB) for topic in {*request.topics}]
     return [*topics, *[group_need(group, PUB) for group in groups]]

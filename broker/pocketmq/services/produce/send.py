@@ -144,7 +144,7 @@ class Recall:
 
 # -- checks of messages ------------------------------------------------------------------------
 PLAIN_ID_LENGTH: Final = 64
-"""Maximum length of message ids that are certainly valid if they have only letters and digits."""
+"""A message id of letters and digits is valid at least up to this length."""
 
 
 def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
@@ -450,7 +450,10 @@ class Send:
         )
 
     def _planned(self, topic: str, wanted: int = 0) -> TopicConfig:
-        """Returns a topic that has queues but no row, or a new topic by the template TBW102.
+        """Returns an existing topic, or the topic that a send would create.
+
+        If the topic TBW102 exists, a new topic has its permissions and at most its queues. The
+        trace topic has one queue.
 
         wanted   upper limit of a new topic's queues; 0: no limit but the default
         Errors   IllegalTopic, SystemTopic, TopicNotFound

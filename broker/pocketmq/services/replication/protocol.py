@@ -52,7 +52,8 @@ class LogPiece(NamedTuple):
 class LagClock:
     """Measures for how long a slave has lagged.
 
-    A report that reaches the end that the log had at a time proves that the slave did not lag then.
+    The clock notes the end of the log and the time. Once a report reaches this end, the lag is
+    measured from that time on.
 
     now_ms   monotonic time of its connection
     """
@@ -155,7 +156,7 @@ class SlaveStream:
 
     @property
     def has_tables(self) -> bool:
-        """Whether a promotion would find tables; a slave of RocketMQ copies them itself."""
+        """Whether the slave has the tables that a leader needs; RocketMQ's slaves pull them."""
         return True
 
     @property

@@ -1,9 +1,10 @@
-"""Reads records that the dispatcher does not remember from the log: a few, or many by column.
+"""Reads from the log the records that the dispatcher does not remember: a few, or many by column.
 
     log ──a chunk──► columns ──► consume queues ──► index
 
 Such records exist after a start, after an overflow of the dispatcher's buffer, and on a follower.
-By column, a record costs a fifth of what it costs alone. The bytes of the views are the same.
+By column, a record costs a fifth of what it costs alone. Both ways write the same bytes to the
+consume queues and the index.
 """
 
 from collections.abc import Callable, Sequence
@@ -103,7 +104,7 @@ class ColumnDispatch:
 
     @property
     def view_number(self) -> int:
-        """Index of the view that still lacks records that were read: 0 queues, 1 index."""
+        """Number of the view that `put` could not write: 0 the consume queues, 1 the index."""
         assert self._bulk is not None
         return 0 if self._bulk.has_units else 1
 

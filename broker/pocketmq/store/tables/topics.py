@@ -79,10 +79,11 @@ class TopicTable(NamedTable[TopicConfig]):
         permission: int = PERMISSION_READ | PERMISSION_WRITE,
         attributes: dict[str, str] | None = None,
     ) -> TopicConfig:
-        """Creates a topic, unless it exists with these settings; durable when it returns.
+        """Creates a topic, unless it exists with this queue count and these attributes.
 
-        Errors   IllegalTopic, IllegalNumber, TopicExists (with other settings), LimitReached,
-                 DiskFull, NotReplicated, StoreFailed
+        An existing topic keeps its permission. The topic is durable when this returns.
+        Errors   IllegalTopic, IllegalNumber, TopicExists (with another queue count or other
+                 attributes), LimitReached, DiskFull, NotReplicated, StoreFailed
         """
         check_topic(topic)
         _check_queue_count("queue count", queue_count)
@@ -183,9 +184,9 @@ class TopicTable(NamedTable[TopicConfig]):
                 self._table.rows[topic] = row
 
     def read_queue(self, topic: str, queue_id: int) -> int:
-        """Returns a queue that consumers read, for a message that waited for another queue.
+        """Returns the queue for a delayed message that is due: `queue_id`, if it is still read.
 
-        If the topic has fewer queues now, consumers would not find the message in its queue.
+        If the topic has fewer read queues now, it is one of these.
         """
         config = self._configs.get(topic)
         count = 0 if config is None else config.read_queue_count

@@ -28,9 +28,10 @@ Span = tuple[int, int]
 
 
 def join_gaps(rebuilt: Rebuilt, gaps: Sequence[Hole]) -> list[Hole]:
-    """Returns the missing files and ends of files, each joined with damage directly before it.
+    """Returns the gaps of a log, each joined with the damage directly before it.
 
-    Effects  these ranges replace the joined damage in the holes of `rebuilt`
+    gaps     log files that are missing, and the missing ends of files that were cut short
+    Effects  the joined gaps replace this damage in the holes of `rebuilt`
     """
     torn = {(hole.path, hole.end): hole.begin for hole in rebuilt.holes if not hole.is_followed}
     tail = rebuilt.tail
@@ -87,7 +88,7 @@ def attribute(
 def losses_reported(disk: Disk, directory: Path, log_begin: int) -> list[Loss]:
     """Returns the losses that finished repairs of this store reported.
 
-    log_begin   repairs of a log that has expired since then do not count
+    log_begin   a repair does not count if all the log that it repaired is below this offset
     """
     found: list[Loss] = []
     for report in finished_reports(disk, directory):

@@ -144,6 +144,9 @@ class FifoExit:
 
 
 def _changed(order: QueueOrder, known: Mapping[int, OrderedDelivery]) -> dict[int, OrderedDelivery]:
-    """Returns the deliveries that differ from the known deliveries."""
+    """Returns the deliveries that are new or differ from the known deliveries.
+
+    A new delivery that was given back before a client got it (number 0) is left out.
+    """
     given = {at: one for at, one in order.delivered.items() if one.number or at in known}
     return {at: one for at, one in given.items() if known.get(at) != one}
