@@ -31,7 +31,10 @@ SPAWN: Final = f"import gc; gc.disable(); from {SPAWNING} import main; main()"
 
 
 class BrokerEnded(Exception):
-    """The broker's process has ended: stopped, killed, or crashed (its log has the reason)."""
+    """The broker's process has ended: it was stopped or killed, or it crashed.
+
+    The broker's log has the reason of a crash.
+    """
 
 
 class BrokerNotStarted(Exception):
