@@ -133,6 +133,7 @@ def test_all_settings_are_shown_to_who_gave_a_wrong_value_alone(field: str, is_s
     [
         ("Failed parsing HTTP/2", "another protocol than gRPC", 'prints at its start as "grpc"'),
         ("CERTIFICATE_VERIFY_FAILED", "is not trusted", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+        ("Hostname Verification Check", "is for another name", "openssl x509"),
         ("WRONG_VERSION_NUMBER", "no TLS is served", "leave out tls://"),
         ("Connection refused", "", "pocketmq serve"),
     ],

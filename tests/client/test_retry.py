@@ -195,6 +195,7 @@ async def test_grpc_tells_that_it_had_no_connection(kind: Any) -> None:
     [
         ("Failed parsing HTTP/2 (Expected SETTINGS frame)", "another protocol than gRPC"),
         ("SSL_ERROR_SSL: error:1: CERTIFICATE_VERIFY_FAILED: x", "is not trusted; next: set GRPC"),
+        ("UNAUTHENTICATED: Hostname Verification Check failed.", "is for another name; next: name"),
         ("SSL_ERROR_SSL: error:1: WRONG_VERSION_NUMBER", "no TLS is served there"),
     ],
 )

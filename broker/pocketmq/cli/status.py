@@ -31,7 +31,8 @@ COLUMNS: Final = columns(
     "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
 )  # fmt: skip
 REFUSING_SENDS: Final = "refusing sends"
-REFUSING: Final = ("disk_full", "read_only")
+DISK_FULL: Final = "disk_full"
+REFUSING: Final = (DISK_FULL, "read_only")
 """States that do not count as a change of state in `state_since_ms`."""
 LINES_KEPT: Final = 8
 """Lines of a terminal that are reserved for the head of the table."""
@@ -85,8 +86,10 @@ def _state(status: StoreStatus) -> str:
     since = moment(status.state_since_ms)
     if status.state in REFUSING:
         why = "sends are refused"
+        if status.state == DISK_FULL:
+            why = "sends that need a new file are refused"
         if status.retention_state.startswith(REFUSING_SENDS):
-            why += " as the disk has too little room; they resume by themselves"
+            why = "sends are refused as the disk has too little room; they resume by themselves"
         return f"{status.state}: {why}; the broker serves since {since}"
     return f"{status.state} since {since}"
 

@@ -170,10 +170,14 @@ _TRUST_OR_PLAIN: Final = (
     "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=STORE/pocketmq/tls/certificate.pem, or name it without "
     "tls://"
 )
+_OTHER_NAME: Final = (
+    "name the broker as its certificate does: openssl x509 -in FILE -noout -ext subjectAltName"
+)
 _NO_TLS: Final = "leave out tls:// if the broker serves no TLS, as that of a test"
 CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "Failed parsing HTTP/2": ("another protocol than gRPC is served there", _GRPC_ADDRESS),
     "CERTIFICATE_VERIFY_FAILED": ("its TLS certificate is not trusted", _TRUST_OR_PLAIN),
+    "Hostname Verification Check": ("its TLS certificate is for another name", _OTHER_NAME),
     "Handshake read failed": ("the connection ended in the TLS handshake", _NO_TLS),
     "WRONG_VERSION_NUMBER": ("no TLS is served there", f"{_GRPC_ADDRESS}, or leave out tls://"),
 }
