@@ -29,7 +29,13 @@ COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ("consume", "--follow"): "pocketmq tail TOPIC prints new messages as they are stored",
     ("consume", "-f"): "pocketmq tail TOPIC prints new messages as they are stored",
     ("serve", "--port"): "use --listen 127.0.0.1:PORT",
-    ("dump", "--limit"): "pocketmq store grep DIR --limit N prints some messages",
+    **{
+        ("dump", option): f"pocketmq store grep . DIR {option} … prints some messages"
+        for option in ("--limit", "--topic", "--key", "--since", "--until")
+    },
+    ("show", "--endpoint"): (
+        "pocketmq definitions export --only settings shows the changed settings of a broker"
+    ),
 }
 """(command, option that it does not have) -> the command or option that does this."""
 EXTRA: Final = "Got unexpected extra argument"
