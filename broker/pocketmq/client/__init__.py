@@ -8,8 +8,8 @@
 
 Client blocks and may be shared by any number of threads. AsyncClient has the same methods for
 asyncio. A failed call raises `ClientError`. If the broker refused the call, the error is also an
-instance of the class in `errors` that the broker raised. grpcio and protobuf are imported with the
-first Client or AsyncClient. See docs/howto/client.md.
+instance of the class in `errors` that the broker raised. This package imports grpcio and protobuf
+when a program first uses one of the two clients. See docs/howto/client.md.
 """
 
 from typing import TYPE_CHECKING, Any

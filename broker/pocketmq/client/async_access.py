@@ -39,7 +39,7 @@ class Explained(NamedTuple):
 class OwnGrants(NamedTuple):
     """The caller's user and grants; user None: the broker checks no signatures.
 
-    source   the caller's address, by which grants with sources are decided
+    source   the caller's address, which the broker compares with the `sources` of grants
     """
 
     user: UserState | None

@@ -57,7 +57,7 @@ HERE: Final = b"\x7f\0\0\1"
 
 
 class AsyncClient:
-    """A connection to one endpoint, "host:port" or "tls://host:port", made by the first call.
+    """A client of the broker at "host:port" or "tls://host:port"; the first call connects.
 
         async with AsyncClient("127.0.0.1:8081") as client:
             receipt = await client.send(Message("orders", b"order 42 paid", keys=["order-42"]))
@@ -154,8 +154,8 @@ class AsyncClient:
         The work gets the receipt of the half message and returns the resolution. If the work
         raises, the message is rolled back and the error is raised again. After UNKNOWN, or a crash
         of the process, the broker sends a check to a producer of the group.
-        Errors   ClientError; if the end call failed, the outcome is unknown and the broker checks
-                 later
+        Errors   ClientError; if the call that ends the transaction got no reply, its outcome is
+                 unknown
         """
         receipt = await self.send(replace(message, transactional=True))
         group = message.producer_group or message.topic
@@ -190,8 +190,9 @@ class AsyncClient:
     ) -> int:
         """Answers the broker's transaction checks for a group; returns the number of decisions.
 
-        Runs until it is cancelled, the checker raises, or it has sent `count_max` decisions.
-        is_lasting   waits for a broker that becomes unreachable
+        Runs until it is cancelled, the checker or a call raises, or it has sent `count_max`
+        decisions.
+        is_lasting   waits for checks of a broker that becomes unreachable
         """
         patience = BrokerWait() if is_lasting else None
         checks = Checks(self._stub, self._channel.wire, group, self._client_id, patience)
@@ -321,9 +322,9 @@ class AsyncClient:
         """Yields messages of a topic for a group, and acknowledges each after the loop's body.
 
         The request for the next message marks the previous one as processed. Processed messages are
-        acknowledged in batches, within a quarter of the lease. If the body raises or leaves the
-        loop, its current message is redelivered after a delay. Messages that were not yielded are
-        redelivered at once.
+        acknowledged in batches: after a quarter of the lease, or when no message is left. If the
+        body raises or leaves the loop, its current message is redelivered after a delay. Messages
+        that were not yielded are redelivered at once.
 
         count_max    number of messages after which the loop ends
         is_lasting   waits for a broker that becomes unreachable

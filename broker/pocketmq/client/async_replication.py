@@ -24,7 +24,7 @@ class AsyncReplication:
         return value_of(ReplicationStatus, answer, replicas=replicas)
 
     async def promote(self, *, force: bool = False) -> tuple[int, int]:
-        """Makes a follower the leader; returns the epoch and the begin of its term.
+        """Makes a follower the leader; returns its term's epoch and first physical offset.
 
         force   promotes it even while it is connected to its leader
         """
@@ -34,7 +34,8 @@ class AsyncReplication:
     async def follow(self, leader: str, *, force: bool = False, wait_ms: int = 0) -> None:
         """Makes the broker a follower of the one at "host:port" or "tls://host:port".
 
-        force     a leader does not wait for its followers; records that only it has are set aside
+        force     a leader changes its role without waiting for its followers; it sets records aside
+                  that no follower has
         wait_ms   limit of the wait; 0: 10 s
         """
         await self._ask("Follow", leader=leader, force=force, wait_ms=wait_ms)

@@ -1,7 +1,8 @@
 """The blocking client, for any number of threads.
 
-Each method has the arguments and results of the equally named method of AsyncClient, AsyncAdmin or
-AsyncAccess, and blocks the calling thread.
+Each method has the arguments and results of the equally named method of AsyncClient, AsyncAdmin,
+AsyncAccess or AsyncReplication, and blocks the calling thread. `tail` and `consume` return plain
+generators.
 """
 
 import re
@@ -38,7 +39,7 @@ def blocking(
 ) -> Callable[Concatenate[Blocking[Inner], Given], Answer]:
     """Returns a method that blocks until the async method has ended.
 
-    Errors   TypeError: wrong arguments; names the method's own ones
+    Errors   TypeError: wrong arguments; its text contains the right ones
     """
 
     def call(self: Blocking[Inner], /, *args: Given.args, **options: Given.kwargs) -> Answer:
@@ -151,7 +152,7 @@ class Admin(Blocking[AsyncAdmin]):
 
 
 class Client(Blocking[AsyncClient]):
-    """A connection to one endpoint, "host:port" or "tls://host:port", made by the first call.
+    """A client of the broker at "host:port" or "tls://host:port"; the first call connects.
 
         with Client("127.0.0.1:8081") as client:
             receipt = client.send(Message("orders", b"order 42 paid", keys=["order-42"]))

@@ -197,7 +197,7 @@ _KIND_STEPS: Final[Mapping[str, str]] = {
     "TRANSACTION": "set transactional, or call send_in_transaction",
     "PRIORITY": "set priority; it makes a PRIORITY message",
 }
-"""Type of a topic -> fields of a Message of that type."""
+"""Type of a topic -> advice to send a Message of that type."""
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
     "GroupNotFound": lambda fields: "pocketmq group ls",

@@ -27,7 +27,7 @@ from pocketmq.model.errors import TopicNotFound
 from pocketmq.rpc.pb import broker_pb2
 
 WAIT_MS: Final = 15_000
-"""Longest wait of one receive of a loop, in ms."""
+"""Wait of a loop's receive for messages, in ms, if the query sets none."""
 INVISIBLE_MS: Final = 30_000
 """The broker's default invisible duration, in ms."""
 EMPTY_S: Final = 0.02
@@ -35,7 +35,7 @@ EMPTY_S: Final = 0.02
 RETRY_S: Final = 0.5
 """Pause between two attempts to reach an unreachable broker."""
 ACK_WITHIN: Final = 4
-"""Processed messages are acknowledged within 1/ACK_WITHIN of their lease."""
+"""A loop acknowledges processed messages when 1/ACK_WITHIN of the lease has passed."""
 
 
 async def receive(stub: Stub, query: ReceiveQuery) -> list[Leased]:
@@ -88,7 +88,7 @@ _STATUSES: Final = {
 
 
 class ReceiveLoop:
-    """Loop of receives.
+    """Receives messages again and again, and acknowledges those that the caller has processed.
 
     count_max  number of messages after which the loop ends
     patience   waits for an unreachable broker; None: the error is raised

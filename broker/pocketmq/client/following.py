@@ -102,6 +102,8 @@ class Following:
     ) -> AsyncGenerator[list[StoredMessage], None]:
         """Yields messages as they arrive, until the time limit or until all queues are deleted.
 
+        Without `patience` it also ends when the broker stops.
+
         Errors   ClientError
         """
         wire = self._wire

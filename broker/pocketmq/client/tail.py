@@ -31,7 +31,7 @@ class Reader:
 
 
 class Tail:
-    """A tail of a topic, which ends only if `follow` is not set.
+    """A tail of a topic; if `follow` is set, it ends only when all queues are deleted.
 
     wire        transport of the calls below
     pull, describe, find   methods `pull`, `describe_topic` and `query_by_time` of a client

@@ -136,7 +136,7 @@ class OpenTransaction(NamedTuple):
 
 @dataclass(frozen=True)
 class PullQuery:
-    """Parameters of a pull; 0 means the broker's default.
+    """Parameters of a pull; a limit of 0 means the broker's default.
 
     sql     whether the expression is SQL, not tags
     begin   unless empty, the pull reads from the group's offset instead of `queue_offset`; a group

@@ -2,8 +2,8 @@
 
 The console is a client. It calls a broker through `pocketmq.client`, and reads a directory through
 `pocketmq.tools`, which have all rules about messages. It needs the extra `console` (starlette,
-jinja2, uvicorn). Pages contain no scripts and styles: they load those of
-`assets`, and nothing else.
+jinja2, uvicorn). Pages contain no inline scripts or styles. They load those in `assets`, and
+nothing from other hosts.
 
     server       listens and serves        application   routes, errors
     protection   headers, hosts, origins   visitors      sessions of users

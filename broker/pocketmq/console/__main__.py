@@ -1,6 +1,6 @@
 """`python -m pocketmq.console`: the console of a serving broker, in its process (app/console.py).
 
-It has no command line of its own to parse, so it does not import one: that is 5 MiB of memory.
+It does not import the command line, which would take 5 MiB of memory.
 
     arguments   endpoint, base path, file descriptor of the listening socket, then options:
                 "--changes-need-login", "--backup=DIRECTORY"
@@ -18,7 +18,7 @@ BACKUP = "--backup="
 
 
 def main(endpoint: str, base: str, number: str, *options: str) -> None:
-    """Serves until SIGTERM, or until it is idle; prints a line once it serves."""
+    """Serves until SIGTERM, until it is idle, or until the broker ends; prints the path to open."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this.
     paths = [one.removeprefix(BACKUP) for one in options if one.startswith(BACKUP)]
     served = server.Served(

@@ -89,7 +89,7 @@ class _Served:
         return page.render("missing.html", HTTPStatus.NOT_FOUND)
 
     async def enter(self, request: Request) -> Response:
-        """Begins a session of a console that shows a directory, by the printed address's token."""
+        """Begins a session of a console for a directory, if the URL has the printed token."""
         page = self._page(request)
         if not compare_digest(page.text("token").encode(), self._console.entrance.encode()):
             return PlainTextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
@@ -168,7 +168,7 @@ class _Served:
         return response
 
     def _failed(self, page: Visit, error: ClientError) -> Response:
-        """Returns the page of an error; a caller without a session is led to the login."""
+        """Returns the page of an error, or a redirect to the login if the broker requires one."""
         if isinstance(error, errors.Unauthenticated):
             query = page.request.url.query
             path = page.request.url.path.removeprefix(self._console.base)
@@ -221,7 +221,7 @@ async def _offers(page: Visit) -> Offers:
 
 
 async def _refusal(page: Visit) -> Response | None:
-    """Reads the form of an action; returns an answer if the form is not this console's own."""
+    """Reads the form of an action; returns an error page if it is too large or foreign."""
     try:
         await page.read_form()
     except FormTooLarge:
@@ -233,7 +233,7 @@ async def _refusal(page: Visit) -> Response | None:
 
 
 async def _checks_users(source: AsyncClient) -> bool:
-    """Returns whether a broker checks users; True if it is not known."""
+    """Returns whether a broker checks users; True if it does not report that."""
     try:
         return (await source.admin.access.list_users())[1]
     except ClientError:

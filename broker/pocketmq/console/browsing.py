@@ -15,7 +15,7 @@ ROWS: Final = 25
 BYTES_MAX: Final = 1024 * 1024
 """Stored bytes of one pull; its first message may be larger."""
 TOTAL_MAX: Final = 24 * 1024 * 1024
-"""Bytes of bodies after which a page ends early."""
+"""Bytes of bodies in one queue after which fewer of its messages are read."""
 QUEUES_MAX: Final = 64
 """Maximum number of queues that one page reads: those with the latest last messages."""
 
@@ -105,7 +105,7 @@ def _is_partial(part: Sequence[StoredMessage], least: Mapping[int, int]) -> bool
 async def _last(
     page: Visit, topic: str, queue_id: int, lowest: int, bound: int, rows: int
 ) -> list[StoredMessage]:
-    """Returns the last messages of a queue below an offset, oldest first; at least one."""
+    """Returns the last messages of a queue below an offset, oldest first; fewer if large."""
     count = rows
     while True:
         begin = max(bound - count, lowest)

@@ -1,6 +1,6 @@
 """Reads a store directory, with the methods that the console's pages call on a client.
 
-Files are read in a thread, so that the console answers others meanwhile.
+A thread reads the files, so that the console serves other requests meanwhile.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class DirectoryClient:
         self.admin = self
 
     async def close(self) -> None:
-        """Ends the client; it holds nothing."""
+        """Does nothing: no file stays open."""
 
     async def _read(self, work: Callable[[], Answer]) -> Answer:
         try:
@@ -70,7 +70,7 @@ class DirectoryClient:
     # --- topics -----------------------------------------------------------------------------------
 
     async def list_topics(self, **given: Any) -> Page[TopicState]:
-        """Returns all topics but those of the broker, with counts; sizes and rates are unknown."""
+        """Returns all topics but system topics; their counts have no sizes, rates and times."""
 
         def work() -> list[TopicState]:
             rows, ranges = self.browser.topics(), self.browser.ranges()
@@ -165,7 +165,7 @@ class DirectoryClient:
     # --- groups -----------------------------------------------------------------------------------
 
     async def list_groups(self, **given: Any) -> Page[GroupState]:
-        """Returns all groups with their lag."""
+        """Returns the groups that have settings or offsets, with their lag."""
 
         def work() -> list[GroupState]:
             sums: dict[str, int] = {}
@@ -193,7 +193,7 @@ class DirectoryClient:
         return found
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
-        """Returns the lag of a group by topic and queue."""
+        """Returns the lag of a group by topic and queue, in all topics."""
         lags = await self._read(self.browser.lags)
         return _by_topic([one for one in lags if one.group == group])
 

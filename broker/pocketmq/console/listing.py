@@ -1,4 +1,4 @@
-"""Lists: all topics and groups, kept for a few seconds, and pages of rows by the URL.
+"""Lists of topics and groups, cached for a few seconds, and pages of their rows.
 
 The URL's parameters are q (a part of a row's text), sort (a column) and from (the first row).
 """
@@ -24,9 +24,9 @@ KEPT_S: Final = 1.5
 PAGE_SIZE: Final = 100
 """Rows of one call. Broker and console handle all rows of a call in one turn of their loops."""
 MEASURED_MAX: Final = 1_000
-"""Topics up to which the list has sizes and times, for which the broker reads the log."""
+"""Largest number of topics whose sizes and times are shown; the broker reads the log for them."""
 PAUSE: Final = 20
-"""An answer is kept for this many times its own duration, so that it costs 5 % of a processor."""
+"""An answer is kept for this many times its call's duration, so calls take 5 % of a processor."""
 KEPT_MAX_S: Final = 30.0
 REST: Final = 2.0
 """Pause between two parts of counts, for each second that a part took."""
@@ -93,11 +93,11 @@ async def list_page(
 
 @dataclass
 class KeptAnswer:
-    """An answer that pages share, and the question that gets the next one.
+    """An answer that pages share, and the call in progress that gets the next one.
 
     answered_s   monotonic time of the answer; 0: there is none yet
-    took_s       times that the last questions took
-    keep_s       least time for which it is used without a new question
+    took_s       durations of the last calls
+    keep_s       least time for which pages use the answer without a new call
     """
 
     answer: Any = None
@@ -107,9 +107,10 @@ class KeptAnswer:
     asking: "asyncio.Task[Any] | None" = None
 
     def is_fresh(self, *, is_live: bool) -> bool:
-        """Returns whether no new question is needed, on a page that loads itself or another.
+        """Returns whether pages use the answer without a new call.
 
-        A single question shows no cost: the first one may be slow, as nothing is cached yet.
+        The first call may be slow, as nothing is cached yet, so one call alone shows no cost.
+        is_live   the page reloads a part of itself at intervals
         """
         pause, longest_s = (LIVE_PAUSE, LIVE_MAX_S) if is_live else (PAUSE, KEPT_MAX_S)
         cost_s = min(self.took_s) if len(self.took_s) > 1 else 0.0
@@ -130,7 +131,7 @@ class KeptAnswer:
 def _asked(
     page: Visit, name: str, ask: Callable[[], Awaitable[Any]], keep_s: float
 ) -> tuple[KeptAnswer, "asyncio.Task[Any]"]:
-    """Returns an answer that is not fresh, and its question in progress."""
+    """Returns an old answer, and the call in progress that replaces it."""
     found = page.visitor.memory.setdefault("answers", {}).setdefault(name, KeptAnswer())
     if found.asking is None or found.asking.done():
         found.asking = asyncio.Task(found.ask(ask, keep_s))
@@ -200,8 +201,8 @@ async def every(ask: Callable[[str], Awaitable[Page[Row]]], rest: float = 0.0) -
     """Returns the rows of all pages of an answer.
 
     ask    called with the token of a page
-    rest   pause before the next page, times the time that a page took: it leaves the broker to
-           others
+    rest   pause before the next page, as a multiple of the last page's duration; the broker serves
+           others meanwhile
     """
     found: list[Row] = []
     token = ""
@@ -216,7 +217,7 @@ async def every(ask: Callable[[str], Awaitable[Page[Row]]], rest: float = 0.0) -
 
 
 async def all_topics(page: Visit) -> list[TopicState]:
-    """Returns all topics without counts, ordered by name; none of the broker's own."""
+    """Returns all topics but system topics, without counts, ordered by name."""
     admin = page.client.admin
     return await kept(
         page, "topics",
@@ -273,7 +274,7 @@ async def counted_topics(page: Visit) -> list[TopicState]:
 
 
 async def all_groups(page: Visit) -> list[GroupState]:
-    """Returns all groups without lag and members, ordered by name; none of the broker's own."""
+    """Returns all groups but system groups, without lag and members, ordered by name."""
     admin = page.client.admin
     return await kept(
         page, "groups",
@@ -284,7 +285,7 @@ async def all_groups(page: Visit) -> list[GroupState]:
 async def counted_groups(page: Visit) -> list[GroupState]:
     """Returns all groups with lag and members.
 
-    Both are None while the broker computes the first ones.
+    Their `stats` are None while the broker computes the first ones.
     """
     admin, groups = page.client.admin, await all_groups(page)
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 ROW: Final = 60
 """Squares of one row."""
 CELL: Final = 12
-"""Distance of two squares."""
+"""Distance between the left edges of two neighbours, in pixels."""
 COLOURS: Final = 6
 """Topics with a colour of their own; the others share one."""
 OTHER: Final = "t-other"

@@ -23,7 +23,8 @@ BODY_MAX: Final = 1024 * 1024
 class MessageTypes:
     """The message types of a set, by full name.
 
-    Errors   ValueError: the bytes are no set, or a file of it is missing or wrong
+    Errors   ValueError: the bytes are no set, a file of it is missing or wrong, or it exceeds a
+             limit
     """
 
     __slots__ = ("_pool", "names")
@@ -51,7 +52,7 @@ class MessageTypes:
     def text(self, name: str, body: bytes) -> str:
         """Returns a body of a type as JSON.
 
-        Errors   ValueError: the type is unknown, or the body is none of it
+        Errors   ValueError: the type is unknown, or the body is too large or of another type
         """
         if name not in self.names:
             raise ValueError(f"there is no message type {name!r}")

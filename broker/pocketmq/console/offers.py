@@ -1,6 +1,6 @@
 """Decides what a page offers its visitor: the broker's rules, applied to the visitor's grants.
 
-The broker decides each call on its own. A page only leaves out forms whose calls it would refuse.
+The broker still checks each call. A page leaves out the forms whose calls the broker would refuse.
 """
 
 from collections.abc import Iterable
@@ -76,7 +76,7 @@ class Offers:
         return any(self.sees(action, kind, name) for name in self._names(ResourceKind(kind)))
 
     def _names(self, kind: ResourceKind) -> Iterable[str]:
-        """Returns a name of each resource with an allowing grant."""
+        """Yields names that match the patterns of allowing grants."""
         for one in self._grants:
             if one.is_allowed and one.resource.kind in (kind, ResourceKind.EVERYTHING):
                 yield one.resource.pattern

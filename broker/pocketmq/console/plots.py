@@ -45,7 +45,7 @@ def line(values: Sequence[float], width: float, height: float, top: float, slots
 
 
 def area(values: Sequence[float], width: float, height: float, top: float, slots: int) -> str:
-    """Returns the points of the polygon below such a line."""
+    """Returns the points of the polygon below a `line`."""
     points = line(values, width, height, top, slots)
     if not points:
         return ""

@@ -72,7 +72,7 @@ class Guarded:
 
 
 def is_own_origin(headers: Headers) -> bool:
-    """Returns whether a page of this console made a request, by the browser's headers."""
+    """Returns whether a page of this console made a request; True without a browser's headers."""
     site = headers.get("sec-fetch-site", "same-origin")
     origin = headers.get("origin")
     if site not in ("same-origin", "none"):

@@ -41,8 +41,8 @@ class Served(NamedTuple):
     base         path under which all pages are, without the last "/"
     browser      the reader of a store directory; None: the console shows a broker
     is_private   whether others cannot read the connections
-    token        of the broker that passes connections on; "": connections come from browsers
-    needs_login  whether callers without a login change nothing
+    token        secret of the broker that passes connections on; "": connections come from browsers
+    needs_login  whether callers without a login may only read
     patience_s   time for which a page waits for counts that the broker may be slow to get
     backup_path  directory for a copy of the store, of a broker on this machine; "": none
     """
@@ -115,7 +115,7 @@ def is_loopback(host: str) -> bool:
 
 
 def run(served: Served, listener: socket.socket, started: Callable[[str], None]) -> None:
-    """Serves until SIGTERM or Ctrl-C.
+    """Serves until SIGTERM or Ctrl-C; with a token until SIGTERM, idleness or the broker's end.
 
     started   gets the path to open, once requests are answered
     """
@@ -171,7 +171,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ends at signals; Ctrl-C in a terminal is for the broker, which then ends its console."""
+        """Ends at signals; with `ends_idle` not at Ctrl-C, at which the broker ends its console."""
         with super().capture_signals():
             if self._ends_idle:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)

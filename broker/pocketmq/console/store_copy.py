@@ -23,7 +23,7 @@ class StoreCopy:
 
     target    directory of the copy
     begun_s, took_s   monotonic time of its begin, and its duration
-    made      document of the command; empty before the first copy and after a failure
+    made      JSON output of the command; empty before the first copy, and if it printed none
     failure   error of the command; "": none
     """
 

@@ -67,7 +67,7 @@ class Console:
     base        path under which all pages are, without the last "/"
     version     part of the URLs of scripts and styles
     entrance    token that opens a directory
-    needs_login   whether visitors without a session change nothing
+    needs_login   whether visitors without a session may only read
     patience_s    time for which a page waits for counts that the broker may be slow to get
     copy        the copy of the broker's store; None: the console makes none
     """
@@ -183,7 +183,7 @@ class Visit:
 
     @property
     def is_live(self) -> bool:
-        """Whether the page asks for a part of itself at intervals."""
+        """Whether the request reloads a part of a page, which it does at intervals."""
         return self.request.url.path.endswith("/live")
 
     def has(self, name: str) -> bool:
@@ -254,7 +254,7 @@ def _refused(why: str) -> ClientError:
 
 
 def _belongs(path: str, entry: str) -> bool:
-    """Returns whether a page is of an entry: /topic/plan is of /topics."""
+    """Returns whether a page belongs to an entry, as /topic/plan belongs to /topics."""
     first = f"/{path.split('/')[1]}"
     return first == entry or f"{first}s" == entry
 

@@ -1,6 +1,6 @@
 """Work of pages off the event loop: rendering, and sorting of long lists.
 
-One thread does it, so that the loop answers other pages, and memory has one more arena at most.
+One thread does it, so that the event loop serves other pages, and malloc adds one arena at most.
 """
 
 import asyncio

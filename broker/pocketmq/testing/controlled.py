@@ -28,7 +28,7 @@ MACHINE: Final = SystemClock()
 
 
 class MovableClock:
-    """Wall and monotonic clock, both ahead of the system's by the same time.
+    """Wall and monotonic clock, which a test moves ahead of the system's by the same time.
 
     ahead_ms   initial lead
     """

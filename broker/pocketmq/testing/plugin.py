@@ -59,7 +59,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Marks the start of a test in the logs of shared brokers, which forget their notes."""
+    """Makes the logs and notes of running brokers begin with this test."""
     for one in item.config.stash[RUNNING]:
         one.mark_log()
     yield

@@ -141,8 +141,8 @@ class RocketMQ:
         Delayed messages and messages of open transactions are not in the topic yet.
 
         count    wait until there are this many messages; the topic may be created meanwhile
-        timeout  seconds to wait; afterwards the existing messages are returned, [] if the
-                 topic does not exist, which a failed test then reports
+        timeout  seconds to wait; afterwards the method returns the existing messages. If the topic
+                 does not exist, it returns [], and the report of a failed test contains a note
         Errors   TypeError: count or timeout is no number
         """
         from pocketmq.client import errors
@@ -251,7 +251,7 @@ class RocketMQ:
         """Waits until a group has consumed and acknowledged all messages.
 
         topic    wait for this topic, even if the group has not begun to consume it; "": wait for
-                 all topics of the group, of which there must be one
+                 all topics of the group, which must consume at least one
         timeout  seconds
         Errors   LagRemains: messages are left, or the group has not begun to consume; TypeError:
                  timeout is no number
@@ -338,7 +338,8 @@ class RocketMQ:
         code     name of an error code of the protocol
         seconds  delay, for delay
         times    number of calls to hit; None: all until `clear`
-        Errors   ValueError; TypeError: seconds or times is no number
+        Errors   ValueError: unknown kind, method or code, or `times` is below 1; TypeError: seconds
+                 or times is no number
         """
         _check_number("seconds", seconds)
         if times is not None:

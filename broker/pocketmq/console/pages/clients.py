@@ -1,4 +1,4 @@
-"""Clients: consumers of all groups, by their last call."""
+"""Clients: consumers of all groups, sorted by their last call."""
 
 import asyncio
 from typing import Final

@@ -21,7 +21,7 @@ DUE: Final = (
 
 
 async def delayed(page: Visit) -> Response:
-    """Shows the delayed messages of a page of the broker, as a histogram and as rows."""
+    """Shows one page of the broker's delayed messages, as a histogram and as rows."""
     topic = page.text("topic").strip()
     found = await page.client.admin.list_delayed(topic, page_token=page.text("more"))
     rows = sorted(found.items, key=lambda one: (one.deliver_at_ms, one.message_id))

@@ -1,4 +1,4 @@
-"""Messages: the search, one message with its body and its life, and its body as a file."""
+"""Messages: the search, one message with its body and its records, and its body as a file."""
 
 from typing import Any, Final
 

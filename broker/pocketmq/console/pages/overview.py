@@ -139,7 +139,7 @@ async def _all_lags(page: Visit) -> list[TopicLag]:
 
 
 async def _or_none(question: Any) -> Any:
-    """Returns an answer; None if the visitor may not have it."""
+    """Returns an answer; None if the visitor may not see it, or the broker does not support it."""
     try:
         return await question
     except (errors.AccessDenied, errors.AdminsOnly, errors.UnsupportedFeature):

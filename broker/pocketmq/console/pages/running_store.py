@@ -23,7 +23,7 @@ class LogFileRow(NamedTuple):
 
     begin       physical offset at which the file begins
     end         physical offset after its last message
-    stored_ms   store time of the file's first part of the map that has one; 0: none
+    stored_ms   store time of the file's first message that the map shows; 0: none
     """
 
     name: str
@@ -53,7 +53,7 @@ async def copy_progress(page: Visit) -> Response:
 
 
 async def begin_copy(page: Visit) -> Response:
-    """Begins to copy the store to the directory of the setting; for admins."""
+    """Begins to copy the store to the console's copy directory; for admins."""
     copy = page.console.copy
     if copy is None or not page.offers.is_admin:
         return page.render("refused.html", HTTPStatus.FORBIDDEN, why="not an admin")

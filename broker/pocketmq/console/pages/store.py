@@ -1,4 +1,4 @@
-"""Store: what a directory is, a map of its log, and its verification."""
+"""Store: a summary of a directory, a map of its log, and its verification."""
 
 import asyncio
 import time
@@ -148,7 +148,7 @@ def _run(browser: StoreBrowser, check: StoreCheck) -> None:
 
 
 def squares_of(log: LogMap) -> tuple[list[Square], list[LegendRow]]:
-    """Returns the squares of a map, and its key."""
+    """Returns the squares of a map, and its legend."""
     colours = colours_of(log.topics)
     squares = []
     for number, cell in enumerate(log.cells):

@@ -31,7 +31,7 @@ LAGS_S: Final = 0.5
 PRODUCERS_MAX: Final = 50
 HOUR_MS: Final = 3_600_000
 NOTHING: Final = "-"
-"""Text of a plan without queues in its form."""
+"""Value of the form's field `until` if the plan purges no queue."""
 READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 
 
