@@ -23,7 +23,7 @@ def check_lake(
 
     Effects  prints a note if none is shared: retention removed them, or the topic was created again
     Errors   Failure: the lake is another broker's; NotAStore, Corruption, OSError
-    Cost     a pull, and one row of the lake
+    Cost     usually two pulls, and one row of the lake
     """
     from pocketmq.tools.lake.ownership import KnownMessage, known_message
 

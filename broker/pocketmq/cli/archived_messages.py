@@ -50,7 +50,7 @@ class ArchivedMessages:
         """Physical offset of the last message of each queue in the lake."""
 
     def check(self, broker: BrokerConnection, topic: str) -> None:
-        """Checks that the lake is of a broker; see check_lake.
+        """Checks that the lake belongs to a broker; see check_lake.
 
         Errors   Failure
         """
@@ -127,7 +127,7 @@ def of_topic(batch: Any, topic: str) -> Any:
 
 
 class KeyMatches:
-    """Pages of messages with a key, newest first; `is_complete` after the last page."""
+    """Pages of messages with a key, newest first; `is_complete` once no match is left."""
 
     __slots__ = ("_broker", "_is_lenient", "_left", "_query", "is_complete")
 
@@ -136,7 +136,7 @@ class KeyMatches:
     ) -> None:
         """Prepares a query for at most `left` messages.
 
-        is_lenient   whether a topic that the broker does not have is one without messages
+        is_lenient   whether a topic that the broker does not have counts as empty
         """
         assert left > 0
         self._broker, self._query, self._left = broker, query, left

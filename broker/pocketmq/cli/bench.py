@@ -32,7 +32,7 @@ QUEUES: Final = 8
 ACKED_MAX: Final = 32
 """Upper limit of messages in one receive."""
 SENT_AT: Final = "sent-ns"
-"""Property with the monotonic clock at the send, for the latency from producer to consumer."""
+"""Property with the monotonic time in ns at which the message was due to be sent."""
 
 Work = Callable[["Run"], Coroutine[Any, Any, None]]
 

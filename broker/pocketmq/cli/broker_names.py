@@ -1,4 +1,4 @@
-"""Completion of names that only a broker knows: topics, groups, users.
+"""Completes the names of a broker's topics, groups and users.
 
 A shell runs the command itself for each completion. If the broker does not answer within
 TIMEOUT_MS, no name is offered: a shell shows no errors during a completion, and its user should not
@@ -32,7 +32,7 @@ def _names(kind: str) -> Complete:
 
 
 def _asked(ctx: click.Context, kind: str, incomplete: str) -> list[str]:
-    """Returns the names that the broker knows.
+    """Returns the broker's names of a kind; [] if it does not answer.
 
     System names are included only if `incomplete` begins as they do: with a capital, % or r.
     """

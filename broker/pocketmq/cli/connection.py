@@ -142,7 +142,7 @@ class BrokerConnection:
 
     @property
     def directory(self) -> str:
-        """The broker's store directory for a next step; DIR if this user may not ask for it."""
+        """The broker's store directory for a next step; DIR if the broker does not report it."""
         from pocketmq.client import ClientError
 
         try:
@@ -181,7 +181,7 @@ class BrokerConnection:
         self.ask(hand_on())
 
     def names(self, kind: str, *, with_system: bool = False) -> list[str]:
-        """Returns names of topics, groups or users; [] if the caller may not list them.
+        """Returns names of topics, groups or users; [] if the call fails.
 
         kind   "topic", "group" or "user"
         """

@@ -1,4 +1,4 @@
-"""Reports topics that a send creates, and topics and groups that `create` finds as they should be.
+"""Reports topics that a send creates, and topics and groups that `create` leaves unchanged.
 
 A topic that the first send creates may have a mistyped name.
 """
@@ -27,7 +27,9 @@ def is_missing(broker: BrokerConnection, topic: str) -> bool:
 
 
 def exists(broker: BrokerConnection, description: Coroutine[Any, Any, object]) -> bool:
-    """Returns whether the broker describes a topic or group; False if the caller may not ask.
+    """Returns whether a topic or group exists; False if the caller may not ask.
+
+    An illegal name does not exist either.
 
     description   call of `describe_topic` or `describe_group`
     Errors        ClientError

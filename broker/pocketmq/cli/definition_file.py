@@ -95,7 +95,8 @@ class Definitions(NamedTuple):
 def read_definitions(file: Path, sections: Sequence[str] = SECTIONS) -> Definitions:
     """Reads the given sections of a file.
 
-    Errors   UsageError: unreadable, not YAML, or a field that is unknown or of another type
+    Errors   UsageError: the file is unreadable, too large, no YAML or of another format version, or
+             a section, field or value is unknown or illegal
     """
     try:
         content = sys.stdin.buffer.read(SIZE_MAX + 1) if str(file) == "-" else file.read_bytes()

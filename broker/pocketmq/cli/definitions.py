@@ -1,10 +1,11 @@
 """`pocketmq definitions`: topics, groups, users, grants and settings of a broker, as one YAML file.
 
-An import changes only what the file names and what differs; repeated, it changes nothing.
+An import changes only what the file contains and the broker has otherwise. A repeated import of the
+same file changes nothing.
 
     topics     {name, read_queue_count, write_queue_count, permission, order, attributes}
-    groups     {name, and the fields of `group info`}
-    users      {access_key, admin, enabled}; secrets are not exported
+    groups     {name, and the settings of `group info` except begins_at_min}
+    users      {access_key, admin, enabled, secret}; secrets are not exported
     grants     {user, resource, deny, actions, sources}
     settings   {section.name: value}; compared only: a broker reads them from its files
 """
@@ -230,7 +231,7 @@ GrantKey = tuple[str, str, bool]
 
 
 def _by_key(grants: Sequence[GrantState]) -> dict[GrantKey, dict[tuple[str, ...], set[str]]]:
-    """Returns the actions of grants, by sources, of each user and resource."""
+    """Returns the actions of grants, by GrantKey and then by sources."""
     found: dict[GrantKey, dict[tuple[str, ...], set[str]]] = {}
     for grant in grants:
         by_sources = found.setdefault((grant.user, grant.resource, grant.deny), {})

@@ -337,7 +337,7 @@ def clone(
 
 
 def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
-    """Prints old and new offsets; raises Failure if the change is only planned."""
+    """Prints old and new offsets; raises Failure if a change is only planned."""
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     count = sum(row.old_offset != row.new_offset for row in moved)

@@ -1,7 +1,7 @@
 """Latencies of many calls in buckets of ascending limits: percentiles and a histogram.
 
-Each power of two is divided into 16 buckets, so that a percentile is at most 1/16 too high, with
-some hundreds of buckets for nanoseconds to hours.
+Each power of two is divided into 16 buckets, so that a percentile is at most 1/16 too high. Some
+hundreds of buckets suffice for microseconds to hours.
 """
 
 from collections import Counter

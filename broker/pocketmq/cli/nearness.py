@@ -26,7 +26,7 @@ def failure_at(
 
     context     name of the context with the broker's address, "" for none
     names       returns the names of a kind: "topic", "group" or "user"
-    directory   returns the broker's store directory, DIR if the caller may not ask for it
+    directory   returns the broker's store directory, DIR if the broker does not report it
     Returns     None if the error is no ClientError
     """
     if not isinstance(error, ClientError):

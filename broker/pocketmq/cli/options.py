@@ -166,7 +166,7 @@ class Position(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The position as requests to create a group contain it: min, max or a time."""
+        """The begin of a group as requests contain it: min, max or a time."""
         # This module is part of every --help, which loads no classes of errors.
         from pocketmq.model.begin import MAX, MIN, begin_text
 
@@ -215,10 +215,10 @@ BEGIN: Final = ReadBy("earliest|latest|TIME", _begin)
 """Where a group begins, parsed to the text that requests contain."""
 DURATION: Final = ReadBy("DURATION", duration_from_text)
 SIZE: Final = ReadBy("SIZE", _size)
-"""Bytes, as 67108864 or 64MiB."""
+"""Bytes, such as 67108864 or 64MiB."""
 SIZE_OR_0: Final = ReadBy("SIZE", size_from_text)
 PAUSE: Final = ReadBy("DURATION", _pause)
-"""Seconds between two refreshes, as 500ms or 2s."""
+"""Seconds between two refreshes, such as 500ms or 2s."""
 PAIR: Final = ReadBy("NAME=VALUE", _pair)
 QUEUE: Final = ReadBy("TOPIC:QUEUE", _queue)
 """(topic, queue id)."""

@@ -253,7 +253,7 @@ class Failure(click.ClickException):
 
 
 class Planned(Failure):
-    """The end of a command that only showed its plan, without --yes; it is no error."""
+    """The end of a command that only showed its plan, without --yes; it is printed as a plan."""
 
     label = "Plan: "
     colour = "yellow"
@@ -351,7 +351,7 @@ def progress(
     Reading  [######################--------------]   61%  00:00:02  1.6 GB  640 MB/s
 
     It is not drawn if the terminal cannot redraw a line (TERM=dumb) or asks for plain text
-    (NO_COLOR). If the terminal closes, the work continues without it.
+    (NO_COLOR). If the terminal closes, the work continues without the bar.
     Units    clock: seconds
     Cost     0.1 µs a call, and a line on the terminal at most every REDRAW_SECONDS
     """

@@ -146,6 +146,6 @@ def program() -> None:
 
 def main() -> None:
     """Runs the command line of this process."""
-    # Read as gRPC is imported. A command reports errors itself, once.
+    # gRPC reads this when it is imported. Commands report errors themselves, once.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     program(prog_name="pocketmq")

@@ -74,7 +74,7 @@ class QueueReader:
         """Yields pages until the queue's end, or until `count_max` messages (may be inf).
 
         damaged   skips and counts unreadable messages; None: they are errors
-        Errors    Failure: the offset is beyond the queue's end; ClientError
+        Errors    Failure: the queue does not exist, or the offset is beyond its end; ClientError
         """
         pull = broker.reader(self.query.topic).pull
         left = count_max
@@ -98,7 +98,7 @@ class QueueReader:
 
 
 def _check(query: PullQuery, page: PullPage) -> None:
-    """Reports an expired offset; raises Failure for one beyond the queue's end."""
+    """Reports an expired offset; raises Failure if it is beyond the end, or without a queue."""
     if page.status is PullStatus.NO_SUCH_QUEUE:
         text = f"topic {query.topic!r} has no queue {query.queue_id}"
         raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")

@@ -198,7 +198,7 @@ def dev(
 
 @contextmanager
 def naming_options(assignments: Sequence[str]) -> Iterator[None]:
-    """Names the option of an illegal address, which the configuration got as if by --set.
+    """Names --listen or --http in the error of an illegal address, instead of --set.
 
     assignments   values of --set
     """
@@ -235,7 +235,7 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
 def _run_and_remove(
     listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
 ) -> int:
-    # Blocked until the `try` is entered, whose `finally` removes the directory.
+    # These signals are blocked until the `try` is entered, whose `finally` removes the directory.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
     given = (

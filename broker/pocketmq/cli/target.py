@@ -72,7 +72,8 @@ def target_of(ctx: click.Context, given: Mapping[str, Any]) -> Target:
     """Returns the target of a command with the options above.
 
     given    values of these options
-    Errors   click.UsageError: the secret's file cannot be read; Failure: unknown context
+    Errors   click.UsageError: the secret's file cannot be read, or an access key has no secret;
+             Failure: the context is unknown, or the contexts cannot be read
     """
     contexts = read_contexts()
     name = given.get("context") or ""

@@ -61,7 +61,7 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
 @txn.asks("Show a transaction.", "pocketmq txn show ID")
 @click.argument("transaction_id", metavar="ID")
 def show(broker: BrokerConnection, out: Output, transaction_id: str) -> None:
-    """Show a transaction and its state: open, committed, rolled back or expired."""
+    """Show a transaction and its state: open, committed, rolled back or given up."""
     out.show(_described(broker, transaction_id)._asdict())
 
 

@@ -23,11 +23,11 @@ from pocketmq.cli.vocabulary import HeadedCommand
 from pocketmq.format.signature import page_token_of
 
 SECRET_BYTES: Final = 16
+"""Bytes of a generated secret: 32 hex digits, which shells and option parsers do not interpret."""
 UNCHECKED: Final = (
     "Note: this broker checks no users yet: it is only reached from this machine, or access.check "
     "is off; --set access.check=users of pocketmq serve changes that"
 )
-"""Bytes of a generated secret: 32 hex digits, which shells and option parsers do not interpret."""
 COLUMNS: Final = columns("access_key", "admin", "enabled")
 
 secret_file_option: Final = click.option(

@@ -5,7 +5,7 @@
 --message-group              group of messages that keep their order
 --producer-group             group of producers that decide transactions
 --from                       position to begin at: earliest, latest, a queue offset or a time; in
-                             `store export` and `store grep`, a physical offset
+                             `store export`, `grep` and `stats`, a physical offset
 --since --until              bounds of the time a message was stored
 --limit                      maximum number of messages or rows
 --wait                       maximum time to wait for messages or an answer

@@ -86,7 +86,7 @@ def follow(look: "Callable[[], Progress | None]", wait: Callable[[], bool]) -> N
 
 
 class _Bar(NamedTuple):
-    """A bar; off a terminal `line` is printed instead."""
+    """A progress bar; if standard error is no terminal, `line` is printed instead."""
 
     label: str
     total_bytes: int

@@ -1,4 +1,4 @@
-"""Shared by commands on a store directory: options, access checks, sizes, damage reports."""
+"""Options, access checks, sizes and damage reports that commands on a store directory share."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -227,7 +227,7 @@ def talk_damage(holes: "Iterable[Hole]") -> None:
 
 
 def show_damage(search: "LogSearch", next_step: str) -> None:
-    """Prints the damage that a search skipped; damage inside the log is a failure."""
+    """Prints the damage that a search skipped; raises Failure if it is before the log's end."""
     if search.tail is not None:
         talk(f"Note: after the last record, at {search.tail.begin}: {search.tail.reason}")
     talk_damage(search.holes)

@@ -52,6 +52,6 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
 
 
 def talk_unreported(failure: str) -> None:
-    """Prints why the broker was not told what the archive has; "" prints nothing."""
+    """Prints why the report to the broker of the archived offset failed; "" prints nothing."""
     if failure:
         talk(f"Note: the broker was not told what is archived, so retention may wait: {failure}")

@@ -1,4 +1,4 @@
-"""Shared by `store backup`, `store restore` and `archive ship`: documents and errors of a copy."""
+"""Documents and errors of a copy, for `store backup`, `store restore` and `archive`."""
 
 import json
 from collections.abc import Iterator

@@ -88,7 +88,7 @@ def compact(target: str, out: Output) -> None:
 
 @contextmanager
 def _opened(target: str, *, is_there: bool = False) -> "Iterator[Lake]":
-    """Opens a lake for changes."""
+    """Opens a lake for changes; with `is_there` refuses a target without a lake."""
     if find_spec("pyarrow") is None:
         text = "Parquet files need pyarrow, which is not installed"
         raise Failure(text, Exit.FAILED, "pip install pyarrow")
