@@ -32,7 +32,7 @@ def _names(kind: str) -> Complete:
 
 
 def _asked(ctx: click.Context, kind: str, incomplete: str) -> list[str]:
-    """Returns the broker's names of a kind; [] if it does not answer.
+    """Returns the broker's names of a kind; [] if the call fails.
 
     System names are included only if `incomplete` begins as they do: with a capital, % or r.
     """

@@ -1,7 +1,7 @@
 """`pocketmq definitions`: topics, groups, users, grants and settings of a broker, as one YAML file.
 
-An import changes only what the file contains and the broker has otherwise. A repeated import of the
-same file changes nothing.
+An import changes what differs between file and broker, but nothing that the file leaves out. A
+repeated import changes nothing.
 
     topics     {name, read_queue_count, write_queue_count, permission, order, attributes}
     groups     {name, and the settings of `group info` except begins_at_min}

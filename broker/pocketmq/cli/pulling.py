@@ -98,7 +98,7 @@ class QueueReader:
 
 
 def _check(query: PullQuery, page: PullPage) -> None:
-    """Reports an expired offset; raises Failure if it is beyond the end, or without a queue."""
+    """Reports an expired offset; raises Failure for one beyond the end, or a missing queue."""
     if page.status is PullStatus.NO_SUCH_QUEUE:
         text = f"topic {query.topic!r} has no queue {query.queue_id}"
         raise Failure(text, Exit.NOT_FOUND, f"pocketmq topic info {query.topic}")

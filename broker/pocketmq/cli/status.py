@@ -251,7 +251,7 @@ class RecentRates:
 
 
 def _draw(broker: BrokerConnection, interval_s: float, count_max: int | None) -> None:
-    """Draws `count_max` tables over each other, or until Ctrl-C."""
+    """Draws `count_max` tables, each over the previous one; ends earlier at Ctrl-C."""
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

@@ -34,8 +34,8 @@ class AsyncReplication:
     async def follow(self, leader: str, *, force: bool = False, wait_ms: int = 0) -> None:
         """Makes the broker a follower of the one at "host:port" or "tls://host:port".
 
-        force     a leader changes its role without waiting for its followers; it sets records aside
-                  that no follower has
+        force     a leader changes its role without waiting for its followers; records that only it
+                  has are set aside
         wait_ms   limit of the wait; 0: 10 s
         """
         await self._ask("Follow", leader=leader, force=force, wait_ms=wait_ms)

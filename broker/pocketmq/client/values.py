@@ -138,6 +138,7 @@ class OpenTransaction(NamedTuple):
 class PullQuery:
     """Parameters of a pull; a limit of 0 means the broker's default.
 
+    wait_ms longest wait for messages at the queue's end, up to 30 s; 0: none
     sql     whether the expression is SQL, not tags
     begin   unless empty, the pull reads from the group's offset instead of `queue_offset`; a group
             without an offset begins where `begin` says, as in ReceiveQuery
@@ -160,10 +161,10 @@ class PullQuery:
 
 @dataclass(frozen=True)
 class ReceiveQuery:
-    """Parameters of a receive for a group; 0 means the broker's default.
+    """Parameters of a receive for a group; a limit of 0 means the broker's default.
 
     invisible_ms   duration of each lease, in which no other consumer of the group gets the message
-    wait_ms        longest wait for messages, up to 30 s
+    wait_ms        longest wait for messages, up to 30 s; 0: none, or 15 s in `consume`
     expression     tags, "a||b", or SQL if `sql` is set
     client_id      unset: the client generates one
     attempt_id     a receive with the same id returns the same messages, for lost replies

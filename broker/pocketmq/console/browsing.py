@@ -105,7 +105,7 @@ def _is_partial(part: Sequence[StoredMessage], least: Mapping[int, int]) -> bool
 async def _last(
     page: Visit, topic: str, queue_id: int, lowest: int, bound: int, rows: int
 ) -> list[StoredMessage]:
-    """Returns the last messages of a queue below an offset, oldest first; fewer if large."""
+    """Returns a queue's last messages below an offset, oldest first; fewer if they are large."""
     count = rows
     while True:
         begin = max(bound - count, lowest)

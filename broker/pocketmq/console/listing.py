@@ -24,7 +24,7 @@ KEPT_S: Final = 1.5
 PAGE_SIZE: Final = 100
 """Rows of one call. Broker and console handle all rows of a call in one turn of their loops."""
 MEASURED_MAX: Final = 1_000
-"""Largest number of topics whose sizes and times are shown; the broker reads the log for them."""
+"""With more topics than this, lists show no sizes and times, for which the broker reads the log."""
 PAUSE: Final = 20
 """An answer is kept for this many times its call's duration, so calls take 5 % of a processor."""
 KEPT_MAX_S: Final = 30.0

@@ -171,7 +171,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ends at signals; with `ends_idle` not at Ctrl-C, at which the broker ends its console."""
+        """Ends at signals; with `ends_idle` ignores Ctrl-C, which ends the broker, then this."""
         with super().capture_signals():
             if self._ends_idle:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -23,7 +23,7 @@ class LogFileRow(NamedTuple):
 
     begin       physical offset at which the file begins
     end         physical offset after its last message
-    stored_ms   store time of the file's first message that the map shows; 0: none
+    stored_ms   store time of the first part of the map that covers the file and has one; 0: none
     """
 
     name: str
