@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from pocketmq.filter.tag import EVERYTHING, parse
 from pocketmq.format.java_hash import tags_code
@@ -87,6 +87,8 @@ Attempts = dict[tuple[str, str], list[Delivery]]
 class ConsumeWalk(SeededStore):
     """One walk."""
 
+    at_end_part: ClassVar[float] = AT_END_PART
+
     def __init__(self, loop: SeededLoop, seed: int, *, flush: str = "sync") -> None:
         sizes = {"commit_log_file_size_bytes": 1 << 15, "consume_queue_file_size_bytes": 2_000}
         super().__init__(loop, seed, flush=flush, **sizes)
@@ -94,7 +96,7 @@ class ConsumeWalk(SeededStore):
         begins_so = self.random.random() < ORDERED_PART
         self.in_order = {"readers", "auditors"} if begins_so else {"readers"}
         """Groups that receive in order, those that begin so."""
-        self.at_end = {"workers"} if self.random.random() < AT_END_PART else set()
+        self.at_end = {"workers"} if self.random.random() < self.at_end_part else set()
         """Groups that begin at the end of their topic."""
         self.models = {
             group: GroupModel(

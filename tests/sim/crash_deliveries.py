@@ -287,9 +287,15 @@ COPIES: Final[dict[str, Callable[[ConsumeWalk, State], State]]] = {
 """Copies that a torn put may leave, by case: they precede the ack of a lease."""
 
 
+class _CaseWalk(ConsumeWalk):
+    """A walk whose groups begin at the first message, as cases send before they receive."""
+
+    at_end_part = 0.0
+
+
 def _begun(case: str, loop: SeededLoop, seed: int, flush: str) -> Walk:
     is_later = case in [*CASES][:LATER] or case == "delivered and written down"
-    kind = LaterWalk if is_later else ConsumeWalk
+    kind = LaterWalk if is_later else _CaseWalk
     return kind(loop, seed, flush=flush)
 
 

@@ -101,7 +101,6 @@ async def test_each_decision_is_answered_in_its_place(broker: StoreBroker) -> No
         ({"first_check_ms": -1}, IllegalNumber),
         ({"first_check_ms": 3_600_001}, IllegalNumber),
         ({"message_group": "m"}, RequestError),
-        ({"delay_level": 3}, RequestError),
         ({"priority": 3}, RequestError),
     ],
 )
