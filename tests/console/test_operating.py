@@ -164,7 +164,8 @@ async def test_a_purge_without_its_plan_shows_the_plan(
 async def test_a_purge_of_a_topic_takes_what_its_plan_showed(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
-    await broker.client.send_many([Message("emptied", b"x")] * 2)
+    for _ in range(2):
+        await broker.send(Message("emptied", b"x"))
     plan = await visitor.get("/topic/plan?name=emptied&what=purge")
     again = await visitor.post("/topic/purge", **{**hidden(plan), "confirm": "emptied?"})
     assert hidden(again) == hidden(plan)
