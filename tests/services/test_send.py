@@ -144,6 +144,7 @@ REFUSED: list[tuple[type[errors.BrokerError], list[Draft]]] = [
     (errors.IllegalMessageId, [draft(message_id=" ")]),
     (errors.IllegalMessageId, [draft(message_id="a\x01")]),
     (errors.IllegalMessageId, [draft(message_id="a" * 256)]),
+    (errors.IllegalMessageId, [draft(message_id="\N{MATHEMATICAL BOLD CAPITAL A}" * 64)]),
     (errors.IllegalMessageGroup, [draft(group="g" * 64)]),
     (errors.IllegalProperty, [draft(empty="")]),
     (errors.IllegalProperty, [draft(REAL_TOPIC="elsewhere")]),

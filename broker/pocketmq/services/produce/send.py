@@ -143,8 +143,8 @@ class Recall:
 
 
 # -- checks of messages ------------------------------------------------------------------------
-PLAIN_ID_LENGTH: Final = 64
-"""A message id of letters and digits is valid at least up to this length."""
+PLAIN_ID_LENGTH: Final = 63
+"""A message id of letters and digits is valid up to this length: a letter has at most 4 bytes."""
 
 
 def are_plain(topic: str, drafts: Drafts, keys: list[str]) -> bool:
