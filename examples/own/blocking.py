@@ -21,9 +21,9 @@ def main(endpoint: str) -> None:
         first, second = client.send_many([paid, shipped])
         print("stored:", first.message_id, "and", second.message_id)
 
-        # A message can be read as soon as its queue knows it: wait for the second one.
-        client.pull(PullQuery(topic.name, 0, second.queue_offset, wait_ms=WAIT_MS))
-        page = client.pull(PullQuery(topic.name, 0, first.queue_offset, expression="paid"))
+        # Messages can be read once they are in their queue: a pull at its end waits for them.
+        tagged = PullQuery(topic.name, 0, first.queue_offset, expression="paid", wait_ms=WAIT_MS)
+        page = client.pull(tagged)
         print("pulled:", page.messages[0].body.decode())
 
         found = client.query_by_key(KeyQuery(topic.name, "order-42", count_max=2))
