@@ -39,10 +39,15 @@ class RunningBroker(NamedTuple):
     async def send(self, message: Message) -> Receipt:
         """Sends a message; returns its receipt once it can be read and found by key."""
         receipt = await self.client.send(message)
+        await self.dispatched()
+        return receipt
+
+    async def dispatched(self) -> None:
+        """Waits until all stored messages can be read and found by key."""
         while True:
             status = await self.client.admin.store_status()
             if status.dispatched_offset >= status.appended_offset:
-                return receipt
+                return
 
     async def page(self, path: str) -> str:
         """Returns what a page of the HTTP port says."""

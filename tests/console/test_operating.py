@@ -49,6 +49,7 @@ async def dead(broker: RunningBroker, count: int) -> None:
         handles = [one.receipt_handle for one in got]
         await broker.client.forward_to_dead_letters("billing", "orders", handles)
         left -= len(got)
+    await broker.dispatched()
 
 
 async def test_a_tail_streams_what_matches_as_text(
