@@ -151,6 +151,7 @@ async def test_many_topics_are_listed_without_sizes_and_counted_late(
     async with broker_with(tmp_path / "store", *settings) as broker:
         for topic in ("ants", "bees", "cows"):
             await broker.client.send_many([Message(topic, b"x")] * len(topic))
+        await broker.dispatched()
         await broker.client.admin.create_group("billing")
         async with console_of(broker.addresses["grpc"]) as visitor:
             page = await visitor.get("/topics?sort=messages")
