@@ -15,7 +15,6 @@ from pocketmq.model.consuming import Leased
 from pocketmq.model.errors import DiskSlow, StorageError
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.stats import Gauge, Histogram, LabelValues, Stat
-from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import NowOrLater, value_of
 from pocketmq.store.tables.durable_table import NamedTable
@@ -101,16 +100,10 @@ class Numbers:
 def known_queues(tables: Tables, group: str, topic: str) -> Queues:
     """Returns a topic's queue count, and whether a group begins at the min offset.
 
-    A group does so also in queues that were added since it began in others. Clients of an unknown
-    group choose their offsets: queues without an offset count as consumed.
+    Queues where it does not, and has no offset, count as consumed.
     """
-    topic_config, group_config = tables.topics.find(topic), tables.groups.find(group)
-    count = 0 if topic_config is None else topic_config.queue_count
-    begins = topic.startswith(RETRY_PREFIX) or (
-        group_config is not None
-        and (bool(group_config.settings.begins_at_min) or tables.offsets.has_some(group, topic))
-    )
-    return Queues(count, begins)
+    config = tables.topics.find(topic)
+    return Queues(0 if config is None else config.queue_count, tables.begins_at_first(group, topic))
 
 
 def retries_of_groups(tables: Tables) -> list[tuple[str, str]]:

@@ -165,11 +165,7 @@ class RocketMQ:
 
     def _note_absence(self, method: str, kind: str, name: str, names: Iterable[str]) -> None:
         """Notes that a topic or group does not exist, as its name may be mistyped."""
-        from pocketmq.model.nearness import NEAR, nearest
-
-        near = nearest(name, names, NEAR)
-        hint = f"; did you mean {near!r}?" if near else ""
-        self._note(f"{method}({name!r}): there is no {kind} {name!r}{hint}")
+        self._note(f"{method}({name!r}): there is no {kind} {name!r}{_hint_of(name, names)}")
 
     def _note_held_back(self, topic: str) -> None:
         """Notes messages that are not in a topic yet."""
@@ -266,17 +262,10 @@ class RocketMQ:
                 if not self._has_group(group):
                     text = (
                         f"group {group} does not exist: within {timeout:g} s no consumer named it"
-                        f"{self._hint_of(group)}"
+                        f"{_hint_of(group, self._group_names())}"
                     )
                 raise LagRemains(text + _blocked_loop())
             sleep(LOOK_AGAIN_S)
-
-    def _hint_of(self, group: str) -> str:
-        """Returns the name of a group that the caller may have meant."""
-        from pocketmq.model.nearness import NEAR, nearest
-
-        near = nearest(group, self._group_names(), NEAR)
-        return f"; did you mean {near!r}?" if near else ""
 
     def _has_group(self, group: str) -> bool:
         from pocketmq.client import errors
@@ -409,6 +398,14 @@ def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
         process.ask(do, **fields)
     except BrokerEnded:
         return
+
+
+def _hint_of(name: str, names: Iterable[str]) -> str:
+    """Returns a question for the known name that the caller may have meant; "" without one."""
+    from pocketmq.model.nearness import NEAR, nearest
+
+    near = nearest(name, names, NEAR)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _check_number(name: str, given: object) -> None:

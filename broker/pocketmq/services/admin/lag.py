@@ -12,7 +12,6 @@ from typing import Final
 from pocketmq.model.administration import PAGE_SIZE_DEFAULT, Page, QueueLag, TopicLag, page_of
 from pocketmq.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from pocketmq.model.errors import IllegalPageToken
-from pocketmq.model.topic import RETRY_PREFIX
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
 
@@ -154,11 +153,8 @@ def _topic_lag(
     leased: Mapping[int, Held],
 ) -> TopicLag:
     """Returns the lag in each queue of a topic; includes removed queues with an offset."""
-    config, group_config = store.tables.topics.find(topic), store.tables.groups.find(group)
-    # Redeliveries and added queues begin at their first message, whatever the group's setting is.
-    begins = topic.startswith(RETRY_PREFIX) or (
-        group_config is not None and (bool(committed) or bool(group_config.settings.begins_at_min))
-    )
+    config = store.tables.topics.find(topic)
+    begins = store.tables.begins_at_first(group, topic)
     count = config.queue_count if config is not None else 0
     queues = []
     for queue_id in sorted({*range(count), *committed}):

@@ -118,6 +118,19 @@ class Tables:
             self.topics.adopt(topic, count)
         self.topics.report_found()
 
+    def begins_at_first(self, group: str, topic: str) -> bool:
+        """Returns whether a group begins at the first message of queues where it has no offset.
+
+        It does so in its retry topics, and in queues that were added since it began in others.
+        Clients of an unknown group choose their offsets.
+        """
+        if topic.startswith(RETRY_PREFIX):
+            return True
+        config = self.groups.find(group)
+        return config is not None and (
+            bool(config.settings.begins_at_min) or self.offsets.has_some(group, topic)
+        )
+
     def retry_topics(self, group: str, topic: str) -> list[str]:
         """Returns the existing topics with a group's redeliveries of a topic's messages.
 
