@@ -21,3 +21,13 @@ def test_texts_are_printable_ascii(raw: bytes) -> None:
     assert (text_hash(raw, 0, len(raw), 0x7C) >= 0) == (
         is_ascii and " " not in shown and "|" not in shown
     )
+
+
+def test_each_byte_is_judged_alike_at_each_position() -> None:
+    for byte in range(256):
+        for position in range(9):
+            raw = bytearray(b"~!A|z0{}_")
+            raw[position] = byte
+            assert is_printable(bytes(raw), 0, 9) == (0x20 <= byte <= 0x7E), (byte, position)
+            is_plain = 0x20 < byte <= 0x7E and byte != 0x22
+            assert (text_hash(bytes(raw), 0, 9, 0x22) >= 0) == is_plain, (byte, position)

@@ -125,6 +125,7 @@ class EndRecords(SystemRecords):
             hashed = _OP_CODE + frame.tag_prefix * frame.powers[1]
             write_entry(self._entries, hashed, place, time_ms)
         self._end_run(frame, 0, queue_offset, time_ms)
+        self.taken[frame.queues[0]] = queue_offset + 1
 
     def _follows(self, first: _Committed, other: _Committed) -> bool:
         return other.frame is first.frame and other.queue_id == first.queue_id
@@ -144,6 +145,7 @@ class EndRecords(SystemRecords):
             queue_offset += 1
             number += 1
         self._end_run(first.frame, first.queue_id, first_offset, time_ms)
+        self.taken[first.frame.queues[first.queue_id]] = queue_offset
         return place
 
     def _write_committed(

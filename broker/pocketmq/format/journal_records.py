@@ -61,3 +61,4 @@ class JournalRecords(SystemRecords):
             place += size
             queue_offset += 1
         self._end_run(frame, 0, first_offset, time_ms)
+        self.taken[frame.queues[0]] = queue_offset

@@ -50,6 +50,10 @@ class PutRecords(ABC):
         time_ms        store time
         """
 
+    def advance(self, next_offsets: dict[QueueKey, int]) -> None:
+        """Sets the queues' next offsets to those after these records, which are in the log."""
+        next_offsets.update(self.taken)
+
 
 class PlainRecords(PutRecords):
     """Encodes records without property CRCs; `encode` must be called once for each put."""
@@ -71,7 +75,8 @@ class PlainRecords(PutRecords):
         """Returns all records, see `PutRecords.encode`."""
         assert not len(self.written), "encoded twice"
         self._records.truncate(0)
-        self.taken = {}
+        if len(self.taken):
+            self.taken = {}
         self._write_all(next_offsets, place, now_ms, time_ms)
         assert len(self._records) == self.size_sum
         return self._records.getvalue()
@@ -113,7 +118,6 @@ class PlainRecords(PutRecords):
             units=self._units.getvalue(),
             entries=self._entries.getvalue(),
         )
-        self.taken[frame.queues[queue_id]] = queue_offset + len(self._places)
         self.written.append(run)
 
 

@@ -165,6 +165,13 @@ class SendRecords(PlainRecords):
         self.places = self._places
         self._end_run(frame, self._queue_id, first_offset, time_ms)
 
+    def advance(self, next_offsets: dict[QueueKey, int]) -> None:
+        """Sets the queue's next offset, see `PutRecords.advance`; this run needs no `taken`."""
+        frame = self.frame
+        assert frame is not None
+        next_offset: i64 = self.queue_offset + len(self.places)
+        next_offsets[frame.queues[self._queue_id]] = next_offset
+
     def _write_head(self, out: BytesWriter, span: MessageSpan, size: i64, place: i64) -> None:
         frame = self.frame
         assert frame is not None

@@ -92,7 +92,7 @@ class Writer:
             end = log.appended
             assert end == place + records.size_sum
             marks.append(end, time_ms)
-            self.next_offsets.update(records.taken)
+            records.advance(self.next_offsets)
             self._remembered.add(records.written)
         finally:
             left = self.lock.leave()
