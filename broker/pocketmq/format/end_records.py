@@ -118,8 +118,9 @@ class EndRecords(SystemRecords):
             number = end
         frame = self._frame
         queue_offset = next_offsets.get(frame.queues[0], 0)
-        self._begin_run()
+        self._begin_run([])
         size = self._write_own(self._body, OP_BLOCK, queue_offset, place, now_ms, time_ms)
+        self._sizes.append(size)
         self._join_run(place, size, _OP_CODE)
         if frame.is_tagged:
             hashed = _OP_CODE + frame.tag_prefix * frame.powers[1]
@@ -131,11 +132,12 @@ class EndRecords(SystemRecords):
         return other.frame is first.frame and other.queue_id == first.queue_id
 
     def _write_run(self, number: i64, end: i64, queue_offset: i64, place: i64, time_ms: i64) -> i64:
-        self._begin_run()
+        self._begin_run([])
         entries, first, first_offset = self._entries, self._committed[number], queue_offset
         while number < end:
             one = self._committed[number]
             self._write_committed(one, queue_offset, place, time_ms)
+            self._sizes.append(one.size)
             self._join_run(place, one.size, one.code)
             hashed = one.hash_begin
             while hashed < one.hash_end:

@@ -49,11 +49,12 @@ class JournalRecords(SystemRecords):
         frame, index = self._frame, self._entries
         first_offset: i64 = next_offsets.get(frame.queues[0], 0)
         queue_offset = first_offset
-        self._begin_run()
+        self._begin_run([])
         for body, block, key, tag in self._taken:
             size = self._write_own(body, block, queue_offset, place, now_ms, time_ms)
             tag_bytes = tag.encode()
             code: i64 = hash_on(0, tag_bytes)
+            self._sizes.append(size)
             self._join_run(place, size, code)
             write_entry(index, hash_on(frame.key_prefix, key.encode()), place, time_ms)
             if frame.is_tagged:

@@ -88,10 +88,11 @@ class PlainRecords(PutRecords):
         """Writes all records, and describes them run by run."""
 
     # -- runs ----------------------------------------------------------------------------------
-    def _begin_run(self) -> None:
+    def _begin_run(self, sizes: list[int]) -> None:
+        """Begins a run; `sizes` has the size of each record, or the caller adds it."""
         self._units.truncate(0)
         self._entries.truncate(0)
-        self._places, self._sizes, self._codes = [], [], []
+        self._places, self._sizes, self._codes = [], sizes, []
 
     def _join_run(self, place: i64, size: i64, code: i64) -> None:
         if code & _HALF:
@@ -101,7 +102,6 @@ class PlainRecords(PutRecords):
         write_i32_be(units, i32(size))
         write_i64_be(units, code)
         self._places.append(place)
-        self._sizes.append(size)
         self._codes.append(code)
 
     def _end_run(self, frame: TopicFrame, queue_id: i64, queue_offset: i64, time_ms: i64) -> None:

@@ -147,7 +147,7 @@ class SendRecords(PlainRecords):
         self.time_ms = time_ms
         first_offset: i64 = next_offsets.get(frame.queues[self._queue_id], 0)
         out, entries = self._records, self._entries
-        self._begin_run()
+        self._begin_run(self.sizes)
         number: i64 = 0
         while number < request.count:
             span = request.spans[number]
