@@ -19,6 +19,7 @@ from pocketmq.cli.program import PLACES, program
 from pocketmq.client import Unreachable
 from pocketmq.model.errors import StoreFailed, TopicNotFound
 from pocketmq.native.commit import commit, short_commit
+from pocketmq.testing.broker_process import THREAD_COUNTS
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 from tests.golden_stores import GoldenStores
@@ -27,6 +28,12 @@ HEAVY = (
     "grpc", "google", "numpy", "h11", "prometheus_client", "asyncio", "pocketmq.model.errors",
     "pocketmq.config.sections", "csv", "json", "difflib", "hashlib", "pocketmq.model.decimal",
 )  # fmt: skip
+
+LATER = (
+    "prometheus_client", "http.server", "email", "pocketmq.app.following", "pocketmq.app.dialling",
+    "pocketmq.rpc.replication.following", "pocketmq.rpc.replication.following_master",
+)  # fmt: skip
+"""Modules that a broker imports at a scrape, or as a follower."""
 
 
 def commands(
@@ -48,6 +55,23 @@ def test_help_loads_neither_grpc_nor_numpy_nor_a_web_server() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Usage: pocketmq" in done.stdout
     assert set(done.stderr.split()) & set(HEAVY) == set()
+
+
+def test_a_broker_loads_only_what_every_start_needs() -> None:
+    code = "import sys, pocketmq.app.serve\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pocketmq.rpc.own.server" in (loaded := set(done.stdout.split()))
+    assert loaded & set(LATER) == set()
+
+
+def test_numpy_starts_no_threads_for_linear_algebra() -> None:
+    code = "import sys, os; sys.argv[1:] = ['--help']\nfrom pocketmq.cli import main\ntry: main()\n"
+    code += "finally: import numpy; print(*os.listdir('/proc/self/task'), file=sys.stderr)"
+    without = {name: v for name, v in os.environ.items() if name not in THREAD_COUNTS}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=without
+    )
+    assert len(done.stderr.split()) == 1
 
 
 def test_the_version_is_told() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from pocketmq.app.following import leader_of
+from pocketmq.app.replication import leader_of
 from pocketmq.config.port_sections import ReplicationSection
 from pocketmq.config.sections import Config
 from pocketmq.model.errors import DiskFull

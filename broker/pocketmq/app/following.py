@@ -16,15 +16,6 @@ from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Fence, TermTable
 
 
-def leader_of(config: Config, terms: TermTable) -> str:
-    """Returns the endpoint of the broker's leader; "" if the broker leads.
-
-    A role that an operator chose replaces the setting. A fenced broker follows only after an
-    operator's command.
-    """
-    return terms.leader_or(config.replication.leader)
-
-
 def following_of(
     store: MessageStore,
     config: Config,
@@ -63,13 +54,15 @@ def fencer_of(
     greeting: Greeting,
     give_up: Callable[[Fence], Awaitable[None]],
 ) -> Fencer | None:
-    """Returns a task that reports this broker's term to the former leader; None without one.
+    """Returns a task that reports a promoted broker's term to its former leader.
 
     clock    real time, for signatures
     give_up  called with a later term of the former leader
+    Returns  None: the former leader is a master of RocketMQ
     Errors   IllegalConfig: the secret cannot be read
     """
-    if not terms.epoch or not terms.leader or is_master(terms.leader):
+    assert terms.leader, "the broker followed no leader"
+    if is_master(terms.leader):
         return None
     size_bytes = config.store.commit_log_file_size_bytes
     claim = Claim(identity, terms, size_bytes, greeting.address, give_up)

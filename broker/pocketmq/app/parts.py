@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pocketmq.app.access import AccessControl
 from pocketmq.app.backing import backing_of
@@ -28,7 +28,6 @@ from pocketmq.rpc.classic.admin.methods import ClassicAdmin
 from pocketmq.rpc.classic.messaging import ClassicMethods
 from pocketmq.rpc.classic.routes import ClassicRules
 from pocketmq.rpc.read_only import of_follower
-from pocketmq.rpc.replication.following import FollowerLink
 from pocketmq.rpc.service import Service
 from pocketmq.rpc.services import Services
 from pocketmq.rpc.v1.access import AccessFace
@@ -51,6 +50,9 @@ from pocketmq.store.read.holding import holder_at
 from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
 from pocketmq.store.tables.terms import TermTable
 
+if TYPE_CHECKING:
+    from pocketmq.rpc.replication.following import FollowerLink
+
 DRAIN, SWITCH = "drain", "switch"
 """Reasons for which the broker ends its services without a signal: an operator's call, or a change
 of its role in replication."""
@@ -64,7 +66,7 @@ class Replicated(NamedTuple):
     """
 
     terms: TermTable
-    following: FollowerLink | None = None
+    following: "FollowerLink | None" = None
     aside: Aside = NOTHING_ASIDE
 
     def roles(self, store: MessageStore, leader: Leader, switch: Callable[[], None]) -> Roles:
@@ -83,7 +85,7 @@ class Parts(NamedTuple):
     leader: Leader
     door: AccessControl
     services: list[Service]
-    following: FollowerLink | None
+    following: "FollowerLink | None"
     """The connection to the broker's leader; None: this broker leads."""
     roles: Roles
     address: str
@@ -216,7 +218,7 @@ def parts_of(
     )  # fmt: skip
 
 
-def link_of(following: FollowerLink | None) -> Link | None:
+def link_of(following: "FollowerLink | None") -> Link | None:
     """Returns the functions of the connection to the leader that a change of the role calls."""
     if following is None:
         return None

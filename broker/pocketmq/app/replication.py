@@ -1,6 +1,8 @@
 """Replication at a broker's start: finds its role before its store opens, then begins that role.
 
 read ids and terms ──► settings of the store ──► link to the leader ──► begin
+
+The modules of a follower (app/following.py) are imported only by a broker that follows or followed.
 """
 
 import asyncio
@@ -8,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from pocketmq.app.following import fencer_of, following_of, leader_of
 from pocketmq.app.parts import SWITCH, Parts, Replicated
 from pocketmq.app.stage import WORLD, Stage
 from pocketmq.config.sections import Config
@@ -81,6 +82,8 @@ class Replication(NamedTuple):
 
         link = None
         if self.leader:
+            from pocketmq.app.following import following_of
+
             link = following_of(store, config, WORLD, self.identity, self.terms, cut, reload_users)
         directory = store.settings.directory
         aside = await asyncio.to_thread(set_aside, self.stage.disk, directory)
@@ -103,6 +106,19 @@ class Replication(NamedTuple):
         if parts.following is not None:
             parts.following.start()
             return
+        if not self.terms.epoch or not self.terms.leader:
+            return
+        from pocketmq.app.following import fencer_of
+
         fencer = fencer_of(config, WORLD, self.identity, self.terms, greeting, parts.roles.fence)
         if fencer is not None:
             self.port.fence(fencer)
+
+
+def leader_of(config: Config, terms: TermTable) -> str:
+    """Returns the endpoint of the broker's leader; "" if the broker leads.
+
+    A role that an operator chose replaces the setting. A fenced broker follows only after an
+    operator's command.
+    """
+    return terms.leader_or(config.replication.leader)

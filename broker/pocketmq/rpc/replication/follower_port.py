@@ -6,10 +6,9 @@ hello ──► answer ──► the stream of the log          (services/replic
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pocketmq.model.errors import BrokerError
-from pocketmq.rpc.replication.fencing import Fencer
 from pocketmq.rpc.replication.slave_port import READ_SIZE, carry
 from pocketmq.services.replication.followers import Followers
 from pocketmq.services.replication.handshake import (
@@ -22,6 +21,9 @@ from pocketmq.services.replication.handshake import (
     encode_answer,
     encode_refusal,
 )
+
+if TYPE_CHECKING:
+    from pocketmq.rpc.replication.fencing import Fencer
 
 CONNECTIONS_MAX: Final = 32
 """Upper limit of connections."""
@@ -56,7 +58,7 @@ class FollowerPort:
 
         return asyncio.StreamReaderProtocol(reader, talk)
 
-    def fence(self, fencer: Fencer) -> None:
+    def fence(self, fencer: "Fencer") -> None:
         """Begins to send this broker's term to the former leader."""
         self._fencer = fencer
         fencer.start()

@@ -19,15 +19,10 @@ SEND_STATUSES: Final = {
     PutStatus.FLUSH_REPLICA_TIMEOUT: pb.FLUSH_REPLICA_TIMEOUT,
     PutStatus.REPLICA_NOT_AVAILABLE: pb.REPLICA_NOT_AVAILABLE,
 }
-PAIR_BITS: Final = 14
-_PAIR_MASK: Final = (1 << PAIR_BITS) - 1
-_PAIRS: Final = [bytes((value & 0x7F | 0x80, value >> 7 | 0x80)) for value in range(1 << PAIR_BITS)]
-"""Encodings of 14 bits as two varint bytes with continuation bits."""
 PLACE_DIGITS: Final = 16
 """Hexadecimal digits of the physical offset at the end of an offset message id."""
 _HANDLE: Final = b"\x4a"
 _TRANSACTION: Final = b"\x52"
-_LAST: Final = [bytes((value,)) for value in range(0x80)]
 
 
 def varint(value: int) -> bytes:
@@ -42,21 +37,25 @@ def varint(value: int) -> bytes:
 
 def wide_varint(value: int) -> bytes:
     """Encodes a number below 2**35 as a varint of five bytes."""
-    pairs, mask = _PAIRS, _PAIR_MASK
-    return pairs[value & mask] + pairs[value >> PAIR_BITS & mask] + _LAST[value >> 2 * PAIR_BITS]
+    return bytes((
+        value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80,
+        value >> 21 & 0x7F | 0x80, value >> 28,
+    ))  # fmt: skip
 
 
 def wider_varint(value: int) -> bytes:
     """Encodes a number below 2**49 as a varint of seven bytes."""
-    pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
-    low = pairs[value & mask] + pairs[value >> bits & mask]
-    return low + pairs[value >> 2 * bits & mask] + _LAST[value >> 3 * bits]
+    return bytes((
+        value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14 & 0x7F | 0x80,
+        value >> 21 & 0x7F | 0x80, value >> 28 & 0x7F | 0x80, value >> 35 & 0x7F | 0x80,
+        value >> 42,
+    ))  # fmt: skip
 
 
 def _widest_varint(value: int) -> bytes:
-    pairs, mask, bits = _PAIRS, _PAIR_MASK, PAIR_BITS
-    low = pairs[value & mask] + pairs[value >> bits & mask] + pairs[value >> 2 * bits & mask]
-    return low + pairs[value >> 3 * bits & mask] + _LAST[value >> 4 * bits]
+    return wider_varint(value & (1 << 42) - 1)[:6] + bytes((
+        value >> 42 & 0x7F | 0x80, value >> 49 & 0x7F | 0x80, value >> 56,
+    ))  # fmt: skip
 
 
 def encode_sent(sent: Sent) -> bytes:
