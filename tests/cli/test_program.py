@@ -30,10 +30,11 @@ HEAVY = (
 )  # fmt: skip
 
 LATER = (
-    "prometheus_client", "http.server", "email", "pocketmq.app.following", "pocketmq.app.dialling",
+    "prometheus_client", "http.server", "email", "h11", "pocketmq.metrics.http1",
+    "pocketmq.app.following", "pocketmq.app.dialling",
     "pocketmq.rpc.replication.following", "pocketmq.rpc.replication.following_master",
 )  # fmt: skip
-"""Modules that a broker imports at a scrape, or as a follower."""
+"""Modules that a broker imports with its first HTTP connection, at a scrape, or as a follower."""
 
 
 def commands(

@@ -11,7 +11,8 @@ import pytest
 from pocketmq import native
 from pocketmq.metrics.endpoint import ProbeAnswers, site_pages
 from pocketmq.metrics.exposition import Exposition
-from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.metrics.http_port import HttpPort
+from pocketmq.metrics.site import Site
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.stats import Counter
 from pocketmq.native.commit import commit

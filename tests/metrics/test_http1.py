@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from pocketmq.metrics import http1
-from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.metrics import site as site_module
+from pocketmq.metrics.http_port import HttpPort, connection_to
+from pocketmq.metrics.site import SMALL_SIZE, Site
 from pocketmq.model.page import Answer
 from tests.kit.store_language import turns, until
 from tests.sim.wire import Wire
@@ -170,7 +172,7 @@ async def test_who_comes_beyond_the_limit_has_the_place_of_who_was_silent_longes
 
 def unread(site: Site, sent: bytes) -> tuple[Wire, asyncio.Protocol]:
     """Returns what came of a client that sends, and reads nothing."""
-    protocol = site.connection("")
+    protocol = connection_to(site)
     wire: Any = Wire(protocol)
     protocol.connection_made(wire)
     protocol.data_received(sent)
@@ -222,17 +224,17 @@ async def test_what_is_no_request_is_told_with_its_protocol_and_peer(
 async def test_large_pages_that_nobody_reads_are_bounded_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http1, "UNREAD_MAX", 3 * http1.SMALL_SIZE)
+    monkeypatch.setattr(site_module, "UNREAD_MAX", 3 * SMALL_SIZE)
     site = Site()
 
     async def large(accept: str) -> Answer:
-        return Answer(200, "text/plain", bytes(http1.SMALL_SIZE + 1))
+        return Answer(200, "text/plain", bytes(SMALL_SIZE + 1))
 
     site.pages["/large"] = large
 
     async def status() -> bytes:
         """Returns how a client is answered that reads nothing."""
-        protocol = site.connection("ipv4:192.0.2.1:7")
+        protocol = connection_to(site, "ipv4:192.0.2.1:7")
         transport: Any = Wire()
         protocol.connection_made(transport)
         protocol.data_received(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")

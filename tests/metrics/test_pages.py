@@ -2,7 +2,7 @@
 
 import pytest
 
-from pocketmq.metrics.http1 import Site
+from pocketmq.metrics.site import Site
 from pocketmq.model.page import Answer, is_loopback_peer
 
 HERE, ELSEWHERE = "ipv4:127.0.0.1:7", "ipv4:192.0.2.1:7"

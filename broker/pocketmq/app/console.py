@@ -23,7 +23,7 @@ from pocketmq.app.access import AccessControl
 from pocketmq.app.ports import Ports
 from pocketmq.config.addresses import split_address
 from pocketmq.config.sections import Config
-from pocketmq.metrics.http1 import Site
+from pocketmq.metrics.site import Site
 from pocketmq.metrics.tunnel import OtherProcess
 
 PACKAGES: Final = ("jinja2", "starlette", "uvicorn")

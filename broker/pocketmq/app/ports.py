@@ -16,7 +16,8 @@ from pocketmq.app.inherited import COUNT, address_of
 from pocketmq.app.stage import Handover
 from pocketmq.config.addresses import held_port, is_loopback, split_address
 from pocketmq.config.sections import Config
-from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.metrics.http_port import HttpPort
+from pocketmq.metrics.site import Site
 from pocketmq.model.errors import AddressUnavailable, IllegalConfig
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.replication.slave_port import SlavePort

@@ -41,9 +41,10 @@ from pocketmq.config.sections import Config
 from pocketmq.log.store_directory import FORMAT_VERSION
 from pocketmq.metrics.endpoint import ProbeAnswers, site_pages
 from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
-from pocketmq.metrics.http1 import HttpPort, Site
+from pocketmq.metrics.http_port import HttpPort, connection_to
 from pocketmq.metrics.logs import start_logs
 from pocketmq.metrics.numbers import LoopLag, Numbers
+from pocketmq.metrics.site import Site
 from pocketmq.metrics.text_format import Family, Gone
 from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
 from pocketmq.model.stats import Stat
@@ -409,7 +410,7 @@ def _carried(
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     transport = Transport(
         classic=rpc.offers_classic,
-        http1=site.connection,
+        http1=partial(connection_to, site),
         pages=site.answer,
         followers=followers.connection,
         tls=tls,

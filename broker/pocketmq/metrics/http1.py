@@ -1,23 +1,20 @@
-"""HTTP/1.1 server for pages, parsed by h11; for scrapers and probes.
+"""HTTP/1.1 connections of a site, parsed by h11; for scrapers, probes and browsers.
 
-A connection handles GET and HEAD requests, one at a time. The main port passes connections to
-`Site.connection`; `HttpPort` is a separate port.
+A connection handles GET and HEAD requests, one at a time. Only the first connection imports this
+module (metrics/http_port.py).
 """
 
 import asyncio
 import logging
-import socket
-from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final, cast
 
 import h11
 
-from pocketmq.metrics.endpoint import Page
+from pocketmq.metrics.site import Site, SiteConnection, plain
 from pocketmq.metrics.tunnel import OtherProcess, Tunnel, with_field
-from pocketmq.model.errors import AddressUnavailable
 from pocketmq.model.page import Answer, is_loopback_peer
-from pocketmq.model.strangers import START_SIZE, Sparingly, protocol_of
+from pocketmq.model.strangers import START_SIZE, protocol_of
 
 CONNECTIONS_MAX: Final = 256
 """Upper limit of connections; a further connection replaces the connection idle for longest."""
@@ -25,106 +22,12 @@ IDLE_S: Final = 60.0
 """Upper limit of the time from the connection's start, or from a response, to the end of the next
 request."""
 HEAD_SIZE_MAX: Final = 16_384
-SMALL_SIZE: Final = 65_536
-UNREAD_MAX: Final = 64 * 1024 * 1024
-"""Upper limit of bytes that wait for all clients together; a response above SMALL_SIZE that exceeds
-it is refused. A page of 50,000 series has 8 MiB."""
-TEXT: Final = "text/plain; charset=utf-8"
-TOKEN_ALONE: Final = 'Bearer realm="pocketmq"'
-"""Challenge on a connection without TLS: a secret could be read on its way."""
-SECRET_OR_TOKEN: Final = 'Basic realm="pocketmq", Bearer realm="pocketmq"'
-GIVE_TOKEN: Final = (
-    "the broker checks users: send the header `Authorization: Bearer TOKEN`; `pocketmq user token` "
-    "prints a user's token"
-)
-GIVE_EITHER: Final = f"{GIVE_TOKEN}; HTTP Basic with access key and secret works here, too"
-
 CONSOLE_FAILED: Final = "the console did not start; the broker's log has the reason"
 
 logger = logging.getLogger(__name__)
 
-Admits = Callable[[str, str, str, bool], bool]
-"""(path, Authorization header, client's address in gRPC's notation, whether the connection is
-private) -> whether the page may be read."""
 
-
-class Site:
-    """The pages and all connections.
-
-    admits    decides whether a client may read a page
-    console   process that serves further pages; None: there are none
-    """
-
-    __slots__ = ("_strangers", "admits", "connections", "console", "pages")
-
-    def __init__(self, admits: Admits = lambda path, authorization, peer, is_private: True) -> None:
-        self.admits = admits
-        self._strangers = Sparingly()
-        self.console: OtherProcess | None = None
-        self.pages: dict[str, Page] = {}
-        self.connections: dict[HttpConnection, None] = {}
-        """Connections, ordered by the time of last use."""
-
-    def connection(self, peer: str) -> "HttpConnection":
-        """Returns the protocol for a client's connection."""
-        return HttpConnection(self, peer)
-
-    def tell_stranger(self, protocol: str, peer: str) -> None:
-        """Logs a client that is disconnected because of a protocol error."""
-        if self._strangers.may_tell(asyncio.get_running_loop().time()):
-            left_out = self._strangers.told()
-            logger.warning(
-                "http.stranger", extra={"protocol": protocol, "peer": peer, "left_out": left_out}
-            )
-
-    async def answer(
-        self, target: str, fields: Mapping[bytes, bytes], peer: str, is_private: bool
-    ) -> Answer:
-        """Returns the response to a GET request.
-
-        target       path and query
-        fields       header fields, with names in lower case
-        is_private   whether the connection uses TLS
-        """
-        path = target.partition("?")[0]
-        is_private = is_private or is_loopback_peer(peer)
-        authorization = fields.get(b"authorization", b"").decode("latin-1")
-        page = self.pages.get(path)
-        try:
-            if page is None and self.is_elsewhere(path):
-                return plain(HTTPStatus.UPGRADE_REQUIRED)._replace(needs_http1=True)
-            if page is None:
-                return plain(HTTPStatus.NOT_FOUND, f"the pages are {' '.join(self.pages)}")
-            if not self.admits(path, authorization, peer, is_private):
-                challenge = SECRET_OR_TOKEN if is_private else TOKEN_ALONE
-                step = GIVE_EITHER if is_private else GIVE_TOKEN
-                return plain(HTTPStatus.UNAUTHORIZED, step)._replace(challenge=challenge)
-            return await page(fields.get(b"accept", b"").decode("latin-1"))
-        except Exception as error:
-            logger.error("http.failed", exc_info=error, extra={"path": target})
-            return plain(HTTPStatus.INTERNAL_SERVER_ERROR)
-
-    def is_elsewhere(self, path: str) -> bool:
-        """Returns whether the other process has a page."""
-        return self.console is not None and path not in self.pages and self.console.owns(path)
-
-    def has_room_for(self, size: int) -> bool:
-        """Returns whether a response of this size may be sent.
-
-        Cost     20 µs with CONNECTIONS_MAX connections
-        """
-        if size <= SMALL_SIZE:
-            return True
-        unread = sum(one.unread for one in self.connections)
-        return not unread or size + unread <= UNREAD_MAX
-
-    def close(self) -> None:
-        """Closes all connections; responses in progress are lost."""
-        for connection in [*self.connections]:
-            connection.close()
-
-
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(SiteConnection):
     """Connection of one client."""
 
     __slots__ = (
@@ -328,70 +231,9 @@ class HttpConnection(asyncio.Protocol):
         self._transport.write(head + body + end)
 
 
-class HttpPort:
-    """Serves a site on "HOST:PORT"; port 0 binds a free port.
-
-    Life     created (listening), `start`, `close`
-    Errors   AddressUnavailable
-    """
-
-    __slots__ = ("_listener", "_server", "_site", "address")
-
-    def __init__(self, site: Site, address: str) -> None:
-        self._site = site
-        self._listener = _listen(address)
-        self._server: asyncio.Server | None = None
-        self.address = _address_of(self._listener)
-
-    async def start(self) -> None:
-        """Starts to accept connections."""
-        assert self._listener.fileno() >= 0, "the port is closed"
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: self._site.connection(""), sock=self._listener
-        )
-
-    async def close(self) -> None:
-        """Stops listening, and closes all connections."""
-        if self._server is not None:
-            # Accepted connections begin in the next loop iterations. If the server were closed
-            # before, asyncio would never close them.
-            asyncio.get_running_loop().remove_reader(self._listener)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        self._site.close()
-        if self._server is None:
-            self._listener.close()
-        else:
-            self._server.close()
-            await asyncio.sleep(0)  # Sockets are closed in the next loop iteration.
-
-
-def plain(status: HTTPStatus, step: str = "") -> Answer:
-    """Returns a response with the status phrase and a next step as text."""
-    text = f"{status.phrase}: {step}" if step else status.phrase
-    return Answer(status, TEXT, f"{text}\n".encode())
-
-
-def _listen(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, int(port)), family=family)
-    except OSError as error:
-        why = str(error.strerror).partition(" (")[0]  # Python adds the address, which is logged
-        raise AddressUnavailable(field="http.listen", address=address, why=why) from error
-
-
 def _peer_of(transport: asyncio.Transport) -> str:
     place = transport.get_extra_info("peername")
     if not isinstance(place, tuple):
         return ""
     host, port = place[:2]
     return f"ipv6:[{host.partition('%')[0]}]:{port}" if ":" in host else f"ipv4:{host}:{port}"
-
-
-def _address_of(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
