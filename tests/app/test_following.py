@@ -51,10 +51,10 @@ async def test_a_follower_copies_shows_and_accepts_nothing(tmp_path: Path) -> No
             await caught_up(leader, follower)
             await fill(leader, 60)
             await caught_up(leader, follower)
-            with pytest.raises(ClientError, match="send to its leader") as caught:
+            with pytest.raises(ClientError, match="send them to its leader") as caught:
                 await follower.client.send(Message("orders", b"x"))
             assert caught.value.reason == "NotLeader"
-            with pytest.raises(ClientError, match="send to its leader"):
+            with pytest.raises(ClientError, match="send them to its leader"):
                 await follower.client.admin.create_topic("new")
             assert '"following"' in await follower.page("/readyz")
             found = await follower.client.admin.replication.status()

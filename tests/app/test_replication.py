@@ -210,7 +210,9 @@ async def test_a_promotion_fences_the_old_leader_which_then_follows(
                     await old.client.send(Message("orders", b"of the old one alone"))
             fenced = await in_role("fenced", roles.status)
             assert (fenced.leader, fenced.fenced_from) == (new.addresses["grpc"], begin)
-            with pytest.raises(ClientError, match=f"send to its leader, {new.addresses['grpc']}"):
+            with pytest.raises(
+                ClientError, match=f"send them to its leader, {new.addresses['grpc']}"
+            ):
                 await old.client.send(Message("orders", b"refused"))
             await in_role("leader", others.status)
             receipt = await new.client.send(Message("orders", b"of the new leader"))
@@ -273,7 +275,7 @@ async def test_a_fence_outlasts_a_restart(tmp_path: Path) -> None:
     async with broker_with(tmp_path) as broker:
         found = await broker.client.admin.replication.status()
         assert (found.role, found.leader) == ("fenced", "10.0.0.2:8081")
-        with pytest.raises(ClientError, match=r"send to its leader, 10\.0\.0\.2:8081"):
+        with pytest.raises(ClientError, match=r"send them to its leader, 10\.0\.0\.2:8081"):
             await broker.client.send(Message("orders", b"refused"))
 
 

@@ -53,3 +53,9 @@ def test_a_follower_without_its_leader_does_not_know_its_lag(
     broker.answers["Replication/ReplicationStatus"] = status
     lines = run("replica", "status", "-o", "table").out.splitlines()
     assert dict(line.split(maxsplit=1) for line in lines)["lag"] == shown
+
+
+def test_a_follower_that_does_not_run_is_to_be_started() -> None:
+    done = run("replica", "add", "127.0.0.1:1", "--endpoint", "127.0.0.1:2")
+    assert done.code == 5
+    assert "Next:  start the broker at 127.0.0.1:1, which shall follow; then repeat" in done.err

@@ -151,7 +151,7 @@ ClientSilent: client 'client_id' does not answer: why
 IllegalSettings: settings of client 'client_id' contain neither publishing nor subscription
 NotAccepting: sends are accepted from 1970-01-01T00:00:00.007Z on (broker.accept_from_ms)
 BrokerReadOnly: the broker accepts no messages: why
-NotLeader: the broker accepts no messages: why; send to its leader, leader
+NotLeader: the broker accepts neither messages nor changes: why; send them to its leader, leader
 StoreDamaged: the store accepts no messages: path is damaged from byte 7 on (physical offsets 9 to
   11): why; stop the broker and repair it with `pocketmq store repair`, or start it with
   --accept-damage

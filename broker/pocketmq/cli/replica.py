@@ -7,7 +7,7 @@ import click
 from pocketmq.cli.charts import with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import PAUSE, examples, watch_option, yes_option
-from pocketmq.cli.output import Document, Output, amount, columns, only_planned, talk
+from pocketmq.cli.output import Document, Exit, Failure, Output, amount, columns, only_planned, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStatus
 
@@ -172,9 +172,15 @@ def add(
 
     Its store should be empty: records that this broker does not have are set aside there.
     """
+    from pocketmq.client import Unreachable
+
     leader = leader or broker.endpoint
     with broker.beside(follower) as other:
-        found = other.ask(other.admin.replication.status())
+        try:
+            found = other.ask(other.admin.replication.status())
+        except Unreachable as error:
+            step = f"start the broker at {follower}, which shall follow; then repeat this command"
+            raise Failure(error.message, Exit.UNREACHABLE, step) from error
         if not yes:
             out.show(_shown(broker, found))
             raise only_planned(f"{follower} would follow {leader}")

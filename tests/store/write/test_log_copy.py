@@ -256,7 +256,7 @@ async def test_views_on_a_full_disk_are_complete_in_the_end(tmp_path: Path, part
 
 async def test_writes_are_refused_with_the_leaders_name(tmp_path: Path) -> None:
     async with two_stores(tmp_path) as pair:
-        with pytest.raises(NotLeader, match=f"send to its leader, {LEADER}"):
+        with pytest.raises(NotLeader, match=f"send them to its leader, {LEADER}"):
             await pair.follower.send("orders", "a")
         assert pair.follower.store.appended == 0
         assert pair.follower.store.state == "following"

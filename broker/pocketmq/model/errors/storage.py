@@ -30,7 +30,9 @@ class NotLeader(BrokerReadOnly):
     """A write to a broker that follows another one."""
 
     plain = BrokerReadOnly.plain | {"leader"}
-    message = "the broker accepts no messages: {why}; send to its leader, {leader}"
+    message = (
+        "the broker accepts neither messages nor changes: {why}; send them to its leader, {leader}"
+    )
     leader: str = ""
     why: str = "it follows another broker"
 
