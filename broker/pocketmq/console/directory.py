@@ -193,9 +193,9 @@ class DirectoryClient:
         return found
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
-        """Returns the lag of a group by topic and queue, in all topics."""
+        """Returns the lag of a group by topic and queue, in a topic or (topic "") in all."""
         lags = await self._read(self.browser.lags)
-        return _by_topic([one for one in lags if one.group == group])
+        return _by_topic([one for one in lags if one.group == group and topic in ("", one.topic)])
 
     async def all_lags(self, *, topic: str = "", **given: Any) -> Page[TopicLag]:
         """Returns the lag of all groups, in a topic or (topic "") in all."""

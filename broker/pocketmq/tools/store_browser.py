@@ -122,13 +122,14 @@ class StoreBrowser:
     def by_id(self, topic: str, message_id: str) -> StoredMessage | None:
         """Returns the message with a unique key or an offset message id; None if there is none.
 
-        topic    topic of the message with the unique key; "": any topic. An offset message id finds
-                 the message of any topic
+        topic    topic of the message; "": any topic
         Cost     a unique key: a walk over the log up to the message
         """
         parsed = parse_offset_message_id(message_id)
         if parsed is not None and (found := self.at(parsed[1])) is not None:
-            return found
+            # Another broker's id may have the offset of a record here.
+            if found.store_host == parsed[0] and topic in ("", found.topic):
+                return found
         named = (topic,) if topic else ()
         return next(self._with_key(Selection(named, key=message_id, with_system=bool(topic))), None)
 

@@ -6,6 +6,7 @@ import pytest
 
 from pocketmq.format.addresses import offset_message_id, text_from_host
 from pocketmq.format.send_request import MESSAGES_MAX
+from pocketmq.model.administration import GroupSettings
 from pocketmq.model.errors import (
     BodyEmpty,
     BrokerError,
@@ -214,6 +215,18 @@ async def test_an_offset_committed_is_fetched(broker: StoreBroker) -> None:
     await commit(broker, offset=2)
     assert fetch(broker).offset == 2
     assert not fetch(broker, group="other").HasField("offset")
+
+
+async def test_a_first_commit_begins_at_the_end_of_the_other_queues(broker: StoreBroker) -> None:
+    await broker.store.tables.groups.create("g", GroupSettings(begin="max"))
+    await broker.store.tables.topics.update("orders", read_queue_count=3, write_queue_count=3)
+    await broker.add("orders", b"a", b"b")
+    await broker.add("orders", b"c", queue_id=1)
+    await commit(broker, offset=1)
+    find = broker.store.tables.offsets.find
+    assert [find("g", "orders", queue_id) for queue_id in range(3)] == [1, 1, 0]
+    await commit(broker, group="from_min", offset=1)
+    assert find("from_min", "orders", 1) is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import zstandard
 
 from pocketmq.format.body_codec import SHOWN_SIZE_MAX
 from pocketmq.format.record import decode_record
+from pocketmq.model.administration import GroupSettings
 from pocketmq.model.errors import (
     BrokerError,
     IllegalBegin,
@@ -76,6 +77,15 @@ async def test_a_first_pull_of_a_group_begins_where_it_states(desk: Desk) -> Non
     assert [message.body for message in again.messages] == [b"c"]
     fresh = await desk.ask(group="other", begin="min")
     assert [message.body for message in fresh.messages] == [b"a", b"b", b"c"]
+
+
+async def test_a_first_commit_of_a_pull_begins_at_the_end_of_the_other_queues(desk: Desk) -> None:
+    tables = desk.broker.store.tables
+    await tables.groups.create("g", GroupSettings(begin="max"))
+    await desk.broker.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"c", queue_id=1)
+    await desk.ask(group="g", offset=1, commit_offset=1)
+    assert [tables.offsets.find("g", "orders", queue_id) for queue_id in (0, 1)] == [1, 1]
 
 
 async def test_a_group_of_pulls_begins_at_the_first_message_of_an_added_queue(desk: Desk) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from pocketmq.model.administration import GroupSettings
 from pocketmq.rpc.pb import messaging_pb2 as pb
 from pocketmq.services.admin.purge import purge_topic
 from tests.kit.official import OfficialDesk, name
@@ -95,6 +96,16 @@ async def test_where_a_group_stands_is_remembered(desk: OfficialDesk) -> None:
     assert (await desk.ask("GetOffset", where)).offset == 1
     update.offset = 3
     assert await desk.code("UpdateOffset", update) == "ILLEGAL_OFFSET"
+
+
+async def test_a_first_update_begins_at_the_end_of_the_other_queues(desk: OfficialDesk) -> None:
+    tables = desk.broker.store.tables
+    await tables.groups.update("g", GroupSettings(begin="max"))
+    await desk.broker.add("orders", b"a", b"b")
+    await desk.broker.add("orders", b"c", queue_id=1)
+    update = pb.UpdateOffsetRequest(group=name("g"), message_queue=queue(), offset=1)
+    assert await desk.code("UpdateOffset", update) == "OK"
+    assert [tables.offsets.find("g", "orders", queue_id) for queue_id in (0, 1)] == [1, 1]
 
 
 @pytest.mark.parametrize(

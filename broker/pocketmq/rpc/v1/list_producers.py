@@ -39,7 +39,7 @@ class ListProducers:
         sent = await last_senders(self._store, request.topic)
         found = [
             TopicProducer(
-                _shown(one.peer), client_id, (), one.language, one.version,
+                text_from_host(host_from_peer(one.peer)), client_id, (), one.language, one.version,
                 sent.get(host_from_peer(one.peer), 0),
             )
             for client_id, one in self._sessions.publishing(request.topic)
@@ -74,9 +74,3 @@ def _classic_producers(
             seen = (name,) if call.may(group_need(name, SEE)) else ()
             found[host] = known._replace(groups=(*known.groups, *seen))
     return [*found.values()]
-
-
-def _shown(peer: str) -> str:
-    """Returns a peer's address as records have it; the peer's text if the address is all zeros."""
-    host = host_from_peer(peer)
-    return text_from_host(host) if any(host) else peer

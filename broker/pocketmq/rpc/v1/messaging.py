@@ -28,6 +28,7 @@ from pocketmq.rpc.v1.send_message import SendMessage
 from pocketmq.rpc.v1.service_table import BROKER_TABLE
 from pocketmq.rpc.v1.stored_reply import proto_halves
 from pocketmq.services.transaction.transactions import Transactions
+from pocketmq.store.begins import commit_offset
 
 # -- CheckTransactions -------------------------------------------------------------------------
 CHECKS_MAX: Final = 32
@@ -145,7 +146,7 @@ class Messaging:
         self._find_for_group(group, topic, queue_id)
         check_number("offset", request.offset)
         self._store.reading.check_offset(topic, queue_id, request.offset)
-        await self._store.tables.commit(group, topic, queue_id, request.offset)
+        await commit_offset(self._store, group, topic, queue_id, request.offset)
         return pb.CommitOffsetResponse()
 
     def fetch_offset(self, request: pb.FetchOffsetRequest, call: Call) -> pb.FetchOffsetResponse:

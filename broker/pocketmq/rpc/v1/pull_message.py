@@ -28,7 +28,7 @@ from pocketmq.rpc.v1.stored_reply import proto_message
 from pocketmq.services.admin.members import PULL, Members
 from pocketmq.services.consume.position import begin_offset
 from pocketmq.services.pull import Pull, PullRequest
-from pocketmq.store.begins import begin_at_ends
+from pocketmq.store.begins import begin_at_ends, commit_offset
 from pocketmq.store.message_store import MessageStore
 
 MAX_MESSAGES_DEFAULT: Final = 32
@@ -119,9 +119,9 @@ class PullMessage:
     ) -> bytes:
         topic, queue_id = request.range.topic, request.range.queue_id
         if message.HasField("commit_offset"):
-            commit_offset = message.commit_offset
-            self._store.reading.check_offset(topic, queue_id, commit_offset)
-            await self._store.tables.commit(request.group, topic, queue_id, commit_offset)
+            committed = message.commit_offset
+            self._store.reading.check_offset(topic, queue_id, committed)
+            await commit_offset(self._store, request.group, topic, queue_id, committed)
         if message.begin:
             request = request.from_offset(await self._begun(request, begin_of(message.begin)))
         return await self._wait(request, self._pull.pull(request, joined=True), joined=joined)

@@ -27,6 +27,7 @@ from pocketmq.rpc.v2.resources import group_of, topic_of
 from pocketmq.rpc.v2.status import OK
 from pocketmq.services.pull import Pull, PullRequest
 from pocketmq.services.query import Query
+from pocketmq.store.begins import commit_offset
 from pocketmq.store.message_store import MessageStore
 
 PULL_MAX: Final = 1_024
@@ -125,7 +126,7 @@ class Offsets:
         queue_id = request.message_queue.id
         check_number("offset", request.offset)
         self._store.reading.check_offset(config.name, queue_id, request.offset)
-        await self._store.tables.commit(group, config.name, queue_id, request.offset)
+        await commit_offset(self._store, group, config.name, queue_id, request.offset)
         return pb.UpdateOffsetResponse(status=OK)
 
     def _located(
