@@ -70,6 +70,27 @@ def test_what_failed_and_comes_again_is_left_too(rocketmq_module: RocketMQ, clie
     rocketmq_module.wait_for_lag_0("retrying", "again")
 
 
+def test_what_waits_for_a_retry_is_left(rocketmq_module: RocketMQ, client: Client) -> None:
+    rocketmq_module.create_topic("failing", queues=1)
+    rocketmq_module.create_group("clumsy")
+    client.send(Message("failing", b"x"))
+    with pytest.raises(ZeroDivisionError):
+        for _ in client.consume(ReceiveQuery("clumsy", "failing"), count_max=1):
+            raise ZeroDivisionError
+    assert rocketmq_module.lag("clumsy") == rocketmq_module.lag("clumsy", "failing") == 1
+    with pytest.raises(LagRemains, match="group clumsy had 1 message to consume"):
+        rocketmq_module.wait_for_lag_0("clumsy", timeout=0.1)
+    rocketmq_module.advance_clock(60)
+    assert len([*client.consume(ReceiveQuery("clumsy", "failing"), count_max=1)]) == 1
+    rocketmq_module.wait_for_lag_0("clumsy")
+
+
+def test_the_lag_of_a_mistyped_group_warns(rocketmq_module: RocketMQ) -> None:
+    rocketmq_module.create_group("carriers")
+    with pytest.warns(UserWarning, match="there is no group 'cariers'; did you mean 'carriers'?"):
+        assert rocketmq_module.lag("cariers") == 0
+
+
 def test_delays_come_due_at_once(rocketmq_module: RocketMQ, client: Client) -> None:
     rocketmq_module.create_topic("later", "delay")
     client.send(Message("later", b"in an hour", delay_ms=HOUR_S * 1000))

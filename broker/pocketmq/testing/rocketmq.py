@@ -9,6 +9,7 @@ kill, restart, drop_connections     crashes and orderly stops
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import monotonic, sleep
@@ -197,12 +198,18 @@ class RocketMQ:
                 at = page.next_begin_offset
 
     def lag(self, group: str, topic: str = "") -> int:
-        """Returns the number of messages that a group has not consumed, including leased ones.
+        """Returns the number of messages that a group has not consumed.
 
-        topic    count only this topic and its retries; "": all topics of the group
+        Leased messages and those that wait for a retry are included. A group that does not exist
+        has consumed nothing; if its name is close to an existing group's, a warning asks.
+
+        topic    count only this topic and the group's retries; "": all topics of the group
         """
         if not self._has_group(group):
-            self._note_absence("lag", "group", group, self._group_names())
+            names = self._group_names()
+            self._note_absence("lag", "group", group, names)
+            if hint := _hint_of(group, names):
+                warnings.warn(f"there is no group {group!r}{hint}", stacklevel=2)
         return self._left(group, topic) or 0
 
     def _group_names(self) -> list[str]:
@@ -218,7 +225,22 @@ class RocketMQ:
             lags = []
             if topic:
                 return sum(int(one.max_offset - one.min_offset) for one in self._queues(topic))
-        return sum(map(_left, lags)) if lags else None
+        return sum(map(_left, lags)) + self._delayed_retry_count(group) if lags else None
+
+    def _delayed_retry_count(self, group: str) -> int:
+        """Returns the number of a group's messages that wait for the delay of their retry.
+
+        They are in no topic of the group until the delay has passed.
+        """
+        from pocketmq.model.topic import RETRY_PREFIX
+
+        admin, count, token = self.client.admin, 0, ""
+        while True:
+            page = admin.list_delayed(RETRY_PREFIX + group, page_token=token)
+            count += len(page.items)
+            token = page.next_page_token
+            if not token:
+                return count
 
     def _queues(self, topic: str) -> Sequence[Any]:
         return self.client.admin.describe_topic(topic).queues
