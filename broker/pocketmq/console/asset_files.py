@@ -4,8 +4,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from pocketmq.console.asgi import PageRequest, Response, TextResponse
 
 FOLDER: Final = Path(__file__).parent / "assets"
 TYPES: Final = {
@@ -20,12 +19,12 @@ VERSION: Final = sha256(b"\0".join(FILES.values())).hexdigest()[:12]
 """Part of each file's URL, so that browsers keep a file until it changes."""
 
 
-async def asset(request: Request) -> Response:
+async def asset(request: PageRequest) -> Response:
     """Returns a file of the folder; no other file can be named."""
-    name = str(request.path_params["name"])
+    name = request.path.rpartition("/")[2]
     content = FILES.get(name)
     if content is None:
-        return PlainTextResponse("no such file", 404)
+        return TextResponse("no such file", 404)
     kind = TYPES[Path(name).suffix]
     return Response(
         content, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"}

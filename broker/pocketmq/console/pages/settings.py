@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from starlette.responses import Response
-
+from pocketmq.console.asgi import Response
 from pocketmq.console.listing import list_page
 from pocketmq.console.web import Route, Visit
 
