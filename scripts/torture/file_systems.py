@@ -28,6 +28,7 @@ from harness.budget import Budget, NotHere
 from harness.process import Failed, ended, need
 from pocketmq.client import AsyncClient
 from tests.e2e.daemon import Daemon
+from tests.faults.power_disk import make_file_system
 from tests.faults.test_full_disk import SETTINGS, Producer, all_of, beside, strays, take_all
 
 MIB: Final = 1024 * 1024
@@ -43,18 +44,6 @@ UNMOUNT_TRIES: Final = 100
 LIVES_MAX: Final = 20
 BODY_BYTES: Final = (1_500_000, 1_900_000)
 """Body sizes, larger than the kernel's read-ahead and fault-around of a page."""
-
-
-def make_file_system(kind: str, image: Path, size_bytes: int) -> None:
-    """Makes an empty file system in a sparse file, or on a device if `size_bytes` is 0.
-
-    Errors   Failed, OSError
-    """
-    if size_bytes:
-        with image.open("wb") as file:
-            file.truncate(size_bytes)
-    force = {"ext4": "-F", "xfs": "-f"}[kind]
-    ended([f"mkfs.{kind}", "-q", force, str(image)])
 
 
 def unmount(mount: Path) -> None:

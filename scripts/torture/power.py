@@ -13,11 +13,9 @@ Mounts and loop devices are always removed, also on Ctrl-C. Requires root and lo
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
@@ -33,10 +31,8 @@ from tests.e2e.daemon import Daemon, pocketmq
 from tests.faults.history import WRONG, History
 from tests.faults.lives import SMALL_FILES, words
 from tests.faults.load import Load
-from torture.file_systems import make_file_system
+from tests.faults.power_disk import PowerDisk
 
-SHUTDOWN: Final = 0x8004587D
-WITHOUT_JOURNAL: Final = struct.pack("I", 2)
 IMAGE_BYTES: Final = 320 * 1024 * 1024
 """Size of the sparse image; mkfs.xfs requires 300 MiB."""
 KINDS: Final[dict[str, tuple[str, str]]] = {
@@ -69,49 +65,6 @@ def needed() -> None:
         raise NotHere(f"no loop device is free: {why}") from why
 
 
-class Machine:
-    """A file system in an image, whose power can be cut."""
-
-    def __init__(self, place: Path, kind: str) -> None:
-        self._type, self._options = KINDS[kind]
-        self._image = place / "image"
-        self.root = place / "mounted"
-        self._is_mounted = False
-        self.root.mkdir()
-        make_file_system(self._type, self._image, IMAGE_BYTES)
-
-    def mount(self) -> None:
-        """Mounts the file system."""
-        options = f"loop,{self._options}"
-        ended(["mount", "-t", self._type, "-o", options, str(self._image), str(self.root)])
-        self._is_mounted = True
-
-    def cut(self) -> None:
-        """Cuts the power: nothing reaches the image from now on."""
-        descriptor = os.open(self.root, os.O_RDONLY)
-        try:
-            fcntl.ioctl(descriptor, SHUTDOWN, WITHOUT_JOURNAL)
-        finally:
-            os.close(descriptor)
-
-    def unmount(self) -> None:
-        """Unmounts the file system and detaches its loop device, if not yet done."""
-        # Not read from /proc/self/mounts: during another mount a read of it may lack a line.
-        if self._is_mounted:
-            ended(["umount", str(self.root)])
-            self._is_mounted = False
-
-    def __enter__(self) -> "Machine":
-        self.mount()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError, Failed):
-            self.unmount()
-            return
-        ended(["umount", "-l", str(self.root)])
-
-
 @contextlib.contextmanager
 def begun(daemon: Daemon) -> Iterator[Daemon]:
     """Starts a broker, and ends it with the block."""
@@ -125,7 +78,7 @@ def begun(daemon: Daemon) -> Iterator[Daemon]:
 class Cuts:
     """One machine's store through all its power cuts."""
 
-    def __init__(self, place: Path, machine: Machine, seed: int) -> None:
+    def __init__(self, place: Path, machine: PowerDisk, seed: int) -> None:
         self.machine = machine
         self.store = machine.root / "store"
         self.history = History(place / "history.jsonl")
@@ -207,7 +160,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         kind = kinds[number % len(kinds)]
         own = place / f"machine-{number}"
         own.mkdir()
-        with Machine(own, kind) as machine:
+        with _machine(own, kind) as machine:
             cuts = Cuts(own, machine, chance.randrange(2**31))
             try:
                 _one_machine(cuts, kind, budget, figures)
@@ -222,6 +175,12 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
         "NOT RUN HERE": [kind for kind in KINDS if kind not in kinds],
         **{name: figures[name] for name in (*TOLD, *WRONG)},
     }
+
+
+def _machine(own: Path, kind: str) -> PowerDisk:
+    root = own / "mounted"
+    root.mkdir()
+    return PowerDisk(own / "image", root, *KINDS[kind], IMAGE_BYTES)
 
 
 def _one_machine(cuts: Cuts, kind: str, budget: Budget, figures: Counter[str]) -> None:

@@ -1,9 +1,9 @@
 """A leader and its follower under faults: no acknowledged message is lost, both end equal.
 
-    replicas        two daemons under load: kills of either or both, also while they start, pauses
-                    of the leader around a promotion, cuts and stalls between them, full disks, and
-                    clocks that differ by hours (tests/faults/replica_lives.py). Each pair lives
-                    through EVENTS_PER_PAIR events and is then compared
+    replicas        two daemons under load: kills of either or both, also while they start, power
+                    cuts of both, pauses of the leader around a promotion, cuts and stalls between
+                    them, full disks, clocks that differ by hours (tests/faults/replica_lives.py).
+                    Each pair lives through EVENTS_PER_PAIR events and is then compared
     replica_walks   both in one process on simulated disks and a simulated network, with power cuts
                     and deaths within any call of the disk (tests/sim/replica_walk.py)
 
@@ -46,7 +46,7 @@ def torture(place: Path, budget: Budget) -> dict[str, Any]:
             raise
         shutil.rmtree(own)
         figures["pairs"] += 1
-        shown = ("pairs", "kills", "pauses", "promotions", "acknowledged")
+        shown = ("pairs", "kills", "power cuts of both", "pauses", "promotions", "acknowledged")
         budget.progress(str({name: figures[name] for name in shown}))
     return dict(sorted(figures.items()))
 

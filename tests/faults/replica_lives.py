@@ -6,7 +6,7 @@
 
 Acknowledgements wait for the follower (`in_sync_replicas = 2` on both). Events are of EVENTS. Each
 start sets another clock, and all brokers are forked from one process (forge.py). As root each has a
-small disk of its own.
+small ext4 in an image of its own (power_disk.py), which can be filled and whose power can be cut.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,6 +24,7 @@ from random import Random
 from types import TracebackType
 from typing import Final, Self
 
+from harness.process import Failed
 from pocketmq.client import AsyncClient, ClientError, Message, PullQuery
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.model.batch import PutStatus
@@ -32,6 +33,7 @@ from tests.e2e.daemon import messages_of
 from tests.e2e.proxy import Proxy
 from tests.faults.forge import Forge, Forged
 from tests.faults.history import Code, Queue, body_of, code_of
+from tests.faults.power_disk import PowerDisk
 from tests.faults.replicas import Ack, Leads, PairHistory, Place, Seen, faults_of
 from tests.kit.golden_log import files_below
 
@@ -41,37 +43,44 @@ SETTINGS: Final = (
 )  # fmt: skip
 TOPICS: Final = ("orders", "bills")
 SLOW_S: Final = 180.0
-SENT_S, REFUSED_S = 0.002, 0.02
+SENT_S, REFUSED_S = 0.002, 0.05
 """Pauses of a producer: starts need the cores."""
 EVENTS: Final = (
     "kill follower", "kill leader", "kill leader, promote", "kill both", "kill both, promote",
     "pause leader, promote", "hand over", "cut", "stall to leader", "stall to follower",
     "lose disk of follower", "fill disk of follower", "fill disk of leader",
+    "cut power of both", "cut power of both, promote",
 )  # fmt: skip
 AHEAD_MS: Final = (-3_600_000, 0, 3_600_000)
 """Each start of a broker sets its clock to one of these."""
 KILLS_MAX: Final = 6
 """Most kills of one start: all but the last one are while it starts."""
+CUTS_MAX: Final = 6
+"""Most power cuts of one event: all but the first one are while both start."""
 STARTING_S: Final = 0.4
+LOADED_S: Final = (0.05, 0.25)
+"""Load before and after an event."""
 PULSES: Final = 15
 """Pauses of an old leader after the promotion."""
-DISK_MIB: Final = 96
+DISK_BYTES: Final = 160 << 20
+COMMITS_S: Final = (1, 5, 1000)
+"""Intervals of the journal; each pair has one of them."""
+IN_MEMORY: Final = Path("/dev/shm")
+"""Holds the images if it exists: a sync of one costs no sync of this machine's disk."""
 
 
 class Party:
     """One broker: its process, the socket that it keeps over restarts, and the proxy to it.
 
-    As root it has a file system of its own, which can be filled.
+    As root it has a file system of its own.
     """
 
-    def __init__(self, place: Path, name: str, stack: ExitStack) -> None:
+    def __init__(self, place: Path, name: str, stack: ExitStack, commit_s: int) -> None:
         self.name = name
         self.place = place / name
         self.store = self.place / "store"
         self.place.mkdir()
-        self.has_disk = os.geteuid() == 0 and _mount(self.place)
-        if self.has_disk:
-            stack.callback(subprocess.run, ["umount", "-l", str(self.place)], check=False)
+        self.disk = _disk(self.place, stack, commit_s)
         self.listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.address = f"127.0.0.1:{self.listening.getsockname()[1]}"
         self.proxy = stack.enter_context(Proxy(self.address))
@@ -102,12 +111,19 @@ class Party:
         """Takes the room that is left on its file system, up to some KiB."""
         free = os.statvfs(self.place)
         with (self.place / "ballast").open("wb") as file, suppress(OSError):  # A race for the rest.
-            os.posix_fallocate(file.fileno(), 0, max(free.f_bavail - 8, 1) * free.f_frsize)
+            os.posix_fallocate(file.fileno(), 0, max(free.f_bfree - 8, 1) * free.f_frsize)
 
 
-def _mount(place: Path) -> bool:
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", str(place)]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+def _disk(place: Path, stack: ExitStack, commit_s: int) -> PowerDisk | None:
+    """Mounts a file system of its own at a directory; returns None if this machine cannot."""
+    if os.geteuid() != 0:
+        return None
+    above = IN_MEMORY if IN_MEMORY.is_dir() else None
+    image = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=above))) / "image"
+    options = f"data=ordered,commit={commit_s}"
+    with suppress(Failed, OSError):
+        return stack.enter_context(PowerDisk(image, place, "ext4", options, DISK_BYTES))
+    return None
 
 
 class ReplicaLives:
@@ -118,7 +134,8 @@ class ReplicaLives:
         self.figures: Counter[str] = Counter()
         self.history = PairHistory()
         self._stack = ExitStack()
-        self._parties = [Party(place, name, self._stack) for name in ("a", "b")]
+        commit_s = self.chance.choice(COMMITS_S)
+        self._parties = [Party(place, name, self._stack, commit_s) for name in ("a", "b")]
         self._parties[1].follows = self._parties[0].proxy.address
         sockets = [party.listening.fileno() for party in self._parties]
         self._forge = self._stack.enter_context(Forge(sockets))
@@ -128,8 +145,7 @@ class ReplicaLives:
     def __enter__(self) -> Self:
         try:
             self._note_leader(0)
-            self._start(self.leader)
-            self._start(self.follower)
+            self._start(self.leader, self.follower)
             self.settle()
         except BaseException:
             self._end()
@@ -155,16 +171,21 @@ class ReplicaLives:
                 party.daemon.end()
         self._stack.close()
 
-    def _start(self, party: Party) -> None:
-        """Starts a broker, which may be killed while it starts, and waits until it serves."""
-        for _ in range(self.chance.randrange(KILLS_MAX) if self.history.events[1:] else 0):
-            party.begin(self._forge, self.chance)
+    def _start(self, *parties: Party) -> None:
+        """Starts brokers, each of which may be killed while it starts, and waits for both."""
+        is_first = not self.history.events[1:]
+        for _ in range(0 if is_first else self.chance.randrange(KILLS_MAX)):
+            killed = self.chance.sample(parties, self.chance.randint(1, len(parties)))
+            for party in killed:
+                party.begin(self._forge, self.chance)
             time.sleep(self.chance.uniform(0, STARTING_S))
-            self.figures["kills at a start"] += 1
-            self._kill(party)
-        party.begin(self._forge, self.chance)
-        assert party.daemon is not None
-        party.daemon.serve()
+            self.figures["kills at a start"] += len(killed)
+            self._kill(*killed)
+        for party in parties:
+            party.begin(self._forge, self.chance)
+        for party in parties:
+            assert party.daemon is not None
+            party.daemon.serve()
 
     # -- events --------------------------------------------------------------------------------
     def live(self, event: str) -> None:
@@ -183,9 +204,9 @@ class ReplicaLives:
             for lane, topic in enumerate(TOPICS)
         ]
         try:
-            await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+            await asyncio.sleep(self.chance.uniform(*LOADED_S))
             await asyncio.to_thread(happens)
-            await asyncio.sleep(self.chance.uniform(0.05, 0.4))
+            await asyncio.sleep(self.chance.uniform(*LOADED_S))
         finally:
             over.set()
             await asyncio.gather(*loads)
@@ -244,8 +265,7 @@ class ReplicaLives:
 
     def _kill_both(self) -> None:
         self._kill(*self.chance.sample(self._parties, 2))
-        for party in self.chance.sample(self._parties, 2):
-            self._start(party)
+        self._start(*self.chance.sample(self._parties, 2))
 
     def _kill_both_promote(self) -> None:
         old = self.leader
@@ -253,6 +273,37 @@ class ReplicaLives:
         self._start(self.follower)
         self.promote()
         self._start(old)
+
+    def _cut_power_of_both(self) -> None:
+        if self._cut_power():
+            self._start(*self.chance.sample(self._parties, 2))
+
+    def _cut_power_of_both_promote(self) -> None:
+        old = self.leader
+        if self._cut_power():
+            self._start(self.follower)
+            self.promote()
+            self._start(old)
+
+    def _cut_power(self) -> bool:
+        """Cuts the power of both, also while they start; returns whether this machine can."""
+        disks = [party.disk for party in self._parties if party.disk is not None]
+        if len(disks) < len(self._parties):
+            return False
+        for number in range(self.chance.randint(1, CUTS_MAX)):
+            for party in self._parties if number else ():
+                party.begin(self._forge, self.chance)
+            time.sleep(self.chance.uniform(0, STARTING_S if number else 0))
+            for disk in self.chance.sample(disks, 2):
+                disk.cut()
+                time.sleep(self.chance.choice((0, 0, 0.05)))
+            self.figures["power cuts of both"] += 1
+            for party in self._parties:
+                party.kill()
+            for disk in disks:
+                disk.unmount()
+                disk.mount()
+        return True
 
     def _pause_leader_promote(self) -> None:
         old = self.leader
@@ -276,7 +327,7 @@ class ReplicaLives:
         self._fill(self.leader)
 
     def _fill(self, party: Party) -> None:
-        if not party.has_disk:
+        if party.disk is None:
             return
         self.figures["disks filled"] += 1
         party.fill()
