@@ -236,6 +236,22 @@ def test_an_argument_that_is_not_utf8_is_wrong_use() -> None:
     assert "POCKETMQ__BROKER__NAME: its value is not UTF-8" in done.err
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("produce o x --priority high", "'high' is not a whole number from 0 to 2147483647; mess"),
+        ("produce o x --delay-level high", "'high' is not a whole number of 1 or more; pocketmq"),
+        ("consume o --pull --limit one", "'--limit': 'one' is not a whole number of 1 or more\n"),
+        ("store verify x --sample all", "'--sample': 'all' is not a number from 0 to 100\n"),
+        ("produce o x --delay soon", "'soon' is not a number with one of the units"),
+    ],
+)
+def test_a_word_for_a_number_is_told_the_numbers(line: str, told: str) -> None:
+    done = run(*line.split())
+    assert done.code == 2
+    assert told in done.err
+
+
 @pytest.mark.parametrize("line", ["topic rm", "topic info", "topic edit --order", "group rm"])
 def test_who_removes_or_changes_is_not_told_to_create(broker: LocalBroker, line: str) -> None:
     done = run(*line.split(), "none")

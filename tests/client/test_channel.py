@@ -104,3 +104,30 @@ async def test_an_answer_that_does_not_come() -> None:
         with pytest.raises(DeadlineExceeded) as caught:
             await client.query_by_id("orders", "x")
     assert caught.value.status == "DEADLINE_EXCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"priority": "high"}, "priority is an int, not 'high'"),
+        ({"delay_ms": "1h"}, "delay_ms is an int, not '1h'"),
+        ({"tag": 7}, "tag is a str, not 7"),
+        ({"keys": [7]}, r"keys is a list, each a str, not \[7\]"),
+    ],
+)
+async def test_a_field_of_another_type_is_named(
+    desk: Desk, fields: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(TypeError, match=text):
+        await desk.client.send(Message("orders", b"x", **fields))
+
+
+async def test_a_field_out_of_range_is_named(desk: Desk) -> None:
+    with pytest.raises(ValueError, match="priority is out of range: 4294967296"):
+        await desk.client.send(Message("orders", b"x", priority=2**32))
+
+
+async def test_a_list_in_place_of_a_name_is_named(desk: Desk) -> None:
+    names: Any = ["a"]
+    with pytest.raises(TypeError, match=r"name is a str, not \['a'\]"):
+        await desk.client.admin.create_topic(names)

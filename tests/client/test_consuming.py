@@ -1,12 +1,19 @@
 """Receiving, settling and the loop of both, against a served broker."""
 
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 
-from pocketmq.client import ClientError, Leased, ReceiveQuery, SettleStatus, errors
+from pocketmq.client import ClientError, Leased, ReceiveQuery, SettleStatus, Unreachable, errors
+from pocketmq.client.channel import Stub
+from pocketmq.client.consuming import WAIT_MS, ReceiveLoop
+from pocketmq.client.following import BrokerWait
+from pocketmq.rpc.pb import broker_pb2
+from tests.client.test_tail import Loop
 from tests.rpc.desk import Desk, opened_desk
 
+HOST = "127.0.0.1:1"
 OK, INVALID = SettleStatus.OK, SettleStatus.INVALID_RECEIPT_HANDLE
 QUERY = ReceiveQuery("g", "orders")
 
@@ -98,3 +105,52 @@ async def test_group_and_topic_in_the_wrong_order_are_noted(desk: Desk) -> None:
     with pytest.raises(errors.TopicNotFound) as refused:
         await desk.client.receive(ReceiveQuery("orders", "g"))
     assert refused.value.__notes__ == ["group 'orders', topic 'g': ReceiveQuery(group, topic)"]
+
+
+async def test_a_handle_alone_and_a_leased_message_are_no_list_of_handles(desk: Desk) -> None:
+    client = desk.client
+    (leased,) = await client.receive(ReceiveQuery("g", "orders", max_messages=1))
+    handle = leased.receipt_handle
+    wrong: list[Any] = [leased, [leased]]
+    for settle in (client.ack, client.forward_to_dead_letters):
+        with pytest.raises(TypeError, match=r"handles is a str, but a call has several: write \['"):
+            await settle("g", "orders", handle)
+        for given in wrong:
+            with pytest.raises(TypeError, match=r"write \[leased\.receipt_handle\]"):
+                await settle("g", "orders", given)
+    pairs: list[Any] = [(handle, 1), [handle], handle]
+    for change in (client.change_invisible, client.send_back):
+        for given in pairs:
+            with pytest.raises(TypeError, match=r"write \[\(leased\.receipt_handle, n\)\]"):
+                await change("g", "orders", given)
+    assert (await client.ack("g", "orders", [handle]))[0].status is OK
+
+
+class Leaving:
+    """A service that answers one call, fails twice, and has a message then."""
+
+    def __init__(self) -> None:
+        self.wait_ms: list[int] = []
+
+    async def ask(self, method: str, **fields: Any) -> Any:
+        """Returns the answer of a call."""
+        if method != "Receive":
+            return broker_pb2.AckResponse(results=[{"status": broker_pb2.SETTLED}])
+        self.wait_ms.append(fields["wait_ms"])
+        if len(self.wait_ms) in (2, 3):
+            raise Unreachable("Unreachable", "gone", retryable=True)
+        if len(self.wait_ms) == 1:
+            return broker_pb2.ReceiveResponse()
+        message = {
+            "topic": "orders",
+            "body": b"a",
+            **dict.fromkeys(("born_host", "store_host"), HOST),
+        }
+        return broker_pb2.ReceiveResponse(messages=[message], receipt_handles=["h"], attempts=[1])
+
+
+async def test_a_broker_that_goes_away_during_the_first_wait_is_waited_for() -> None:
+    leaving = Leaving()
+    loop = ReceiveLoop(cast("Stub", leaving), Loop(), QUERY, count_max=1, patience=BrokerWait())
+    assert [one.message.body async for one in loop.messages()] == [b"a"]
+    assert leaving.wait_ms == [0, WAIT_MS, WAIT_MS, WAIT_MS]

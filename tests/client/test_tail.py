@@ -178,6 +178,38 @@ async def test_a_broker_that_goes_away_is_waited_for() -> None:
     assert log.said == ["gone; trying again until Ctrl-C", "The broker answers again."]
 
 
+@pytest.mark.parametrize(
+    "wanted", [TailQuery("orders", since_ms=0), TailQuery("orders", last_count=2)]
+)
+async def test_a_broker_that_goes_away_before_the_tail_follows_is_waited_for(
+    wanted: TailQuery,
+) -> None:
+    gone = Unreachable("Unreachable", "gone", retryable=True)
+    log, left = Log(0, 0), [gone, gone, gone]
+    pull = log.pull
+
+    async def failing(query: PullQuery) -> PullPage:
+        if left:
+            raise left.pop()
+        return await pull(query)
+
+    log.pull = failing  # type: ignore[method-assign]
+    assert await told(log, wanted, count_max=2) == [0, 1]
+    assert log.said == ["gone; trying again until Ctrl-C", "The broker answers again."]
+
+
+async def test_a_broker_that_never_answered_is_not_waited_for() -> None:
+    gone = Unreachable("Unreachable", "gone", retryable=True)
+    log = Log(0)
+
+    async def describe(name: str) -> TopicState:
+        raise gone
+
+    log.describe_topic = describe  # type: ignore[method-assign]
+    with pytest.raises(Unreachable):
+        await told(log, TailQuery("orders"))
+
+
 async def test_an_error_ends_it_once_where_waiting_is_of_no_use() -> None:
     for wanted, retryable in ((TailQuery("orders"), False), (LEAVING, True)):
         error = ClientError("Gone", "gone", retryable=retryable)

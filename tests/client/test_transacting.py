@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import pytest
 
@@ -12,13 +13,20 @@ from pocketmq.client import (
     PendingTransaction,
     Receipt,
     Resolution,
+    Unreachable,
     errors,
 )
+from pocketmq.client.channel import Stub
+from pocketmq.client.following import BrokerWait
+from pocketmq.client.transacting import WAIT_MS, Checks, answer_checks
+from pocketmq.rpc.pb import broker_pb2
+from tests.client.test_tail import Loop
 from tests.kit.store_language import until
 from tests.rpc.desk import Desk, opened_desk
 from tests.rpc.v1.test_transacting import pass_time, pulled
 
 COMMIT, ROLLBACK, UNKNOWN = Resolution.COMMIT, Resolution.ROLLBACK, Resolution.UNKNOWN
+HOST = "127.0.0.1:1"
 MESSAGE = Message("orders", b"a", producer_group="payers")
 
 
@@ -94,3 +102,43 @@ async def test_a_producer_answers_for_one_that_is_gone(desk: Desk) -> None:
     (left,) = await desk.admin.list_transactions(group="payers")
     assert left.checks >= 1
     assert left.state == "open"
+
+
+@pytest.mark.parametrize("returned", [None, True])
+async def test_what_is_no_resolution_is_named_and_decides_nothing(
+    desk: Desk, returned: Any
+) -> None:
+    with pytest.raises(TypeError, match=rf"{returned} was returned.*Resolution\.COMMIT or"):
+        await desk.client.send_in_transaction(MESSAGE, lambda _: returned)
+    (left,) = await desk.admin.list_transactions()
+    assert left.state == "open"
+
+
+class Leaving:
+    """A service that answers one call, fails twice, and has a check then."""
+
+    def __init__(self) -> None:
+        self.wait_ms: list[int] = []
+
+    async def ask(self, method: str, **fields: Any) -> Any:
+        """Returns the answer of a call."""
+        if method != "CheckTransactions":
+            return broker_pb2.EndTransactionResponse(results=[{"status": 1}])
+        self.wait_ms.append(fields["wait_ms"])
+        if len(self.wait_ms) in (2, 3):
+            raise Unreachable("Unreachable", "gone", retryable=True)
+        message = {
+            "topic": "orders",
+            "body": b"a",
+            **dict.fromkeys(("born_host", "store_host"), HOST),
+        }
+        checks = [] if len(self.wait_ms) == 1 else [{"transaction_id": "1", "message": message}]
+        return broker_pb2.CheckTransactionsResponse(checks=checks)
+
+
+async def test_a_broker_that_goes_away_during_the_first_wait_is_waited_for() -> None:
+    leaving = Leaving()
+    stub = cast("Stub", leaving)
+    checks = Checks(stub, Loop(), "payers", "me", BrokerWait())
+    assert await answer_checks(stub, "payers", checks, lambda _: COMMIT, 1) == 1
+    assert leaving.wait_ms == [0, WAIT_MS, WAIT_MS, WAIT_MS]

@@ -38,12 +38,19 @@ COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ),
 }
 """(command, option that it does not have) -> the command or option that does this."""
+NUMBERS: Final[Mapping[str, str]] = {
+    "--priority": "messages of higher numbers are delivered first",
+    "--delay-level": "pocketmq produce --delay 30s takes a time",
+}
+"""Options of numbers -> what an error of a word adds."""
 EXTRA: Final = "Got unexpected extra argument"
 
 
 def with_hint(error: click.UsageError) -> click.UsageError:
     """Returns the error of a wrong command line with advice, or unchanged if there is none."""
     ctx, hint = error.ctx, ""
+    if isinstance(error, click.BadParameter) and error.param is not None:
+        return _of_number(error, error.param)
     if ctx and isinstance(error, click.NoSuchOption):
         hint = COMMANDS.get((ctx.command.name or "", error.option_name), "")
         if not (hint or error.possibilities):
@@ -51,6 +58,19 @@ def with_hint(error: click.UsageError) -> click.UsageError:
     elif ctx and error.message.startswith(EXTRA):
         hint = _of_extra(ctx)
     return click.UsageError(f"{error.message.removesuffix('.')}: {hint}", ctx) if hint else error
+
+
+def _of_number(error: click.BadParameter, param: click.Parameter) -> click.UsageError:
+    """Returns the error of a word in place of a number, with the numbers that are allowed."""
+    given, is_number, kind = error.message.partition(" is not a valid ")
+    if not is_number or not kind.startswith(("integer", "float")):
+        return error
+    text = f"{given} is not {'a whole number' if kind.startswith('integer') else 'a number'}"
+    if isinstance(param.type, click.IntRange | click.FloatRange):
+        least, most = param.type.min, param.type.max
+        text += f" of {least} or more" if most is None else f" from {least} to {most}"
+    further = [NUMBERS[name] for name in param.opts if name in NUMBERS]
+    return click.BadParameter("; ".join([text, *further]), error.ctx, param)
 
 
 def _of_option(ctx: click.Context, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Final, Self
 from pocketmq.client.async_admin import AsyncAdmin
 from pocketmq.client.channel import RETRY_MS, TIMEOUT_MS, Channel, Stub, value_of
 from pocketmq.client.client_error import ClientError
-from pocketmq.client.consuming import ReceiveLoop, receive, settle
+from pocketmq.client.consuming import ReceiveLoop, checked_entries, checked_handles, receive, settle
 from pocketmq.client.credentials import Credentials
 from pocketmq.client.following import BrokerWait, Following, Pull
 from pocketmq.client.messages import find_by_id, find_by_key, pull
@@ -25,6 +25,7 @@ from pocketmq.client.transacting import (
     Checks,
     Said,
     answer_checks,
+    check_resolution,
     end_transaction,
     end_transactions,
     said,
@@ -155,7 +156,7 @@ class AsyncClient:
         raises, the message is rolled back and the error is raised again. After UNKNOWN, or a crash
         of the process, the broker sends a check to a producer of the group.
         Errors   ClientError; if the call that ends the transaction got no reply, its outcome is
-                 unknown
+                 unknown; TypeError: the work returned something else, and the transaction is open
         """
         receipt = await self.send(replace(message, transactional=True))
         group = message.producer_group or message.topic
@@ -165,6 +166,7 @@ class AsyncClient:
             with suppress(ClientError):
                 await self.end_transaction(group, receipt.transaction_id, Resolution.ROLLBACK)
             raise
+        check_resolution(resolution)
         if resolution is not Resolution.UNKNOWN:
             await self.end_transaction(group, receipt.transaction_id, resolution)
         return receipt, resolution
@@ -287,7 +289,9 @@ class AsyncClient:
 
     async def ack(self, group: str, topic: str, handles: Sequence[str]) -> list[Settled]:
         """Acknowledges messages, durably; returns a result for each handle."""
-        return await settle(self._stub, "Ack", group, topic, receipt_handles=handles)
+        return await settle(
+            self._stub, "Ack", group, topic, receipt_handles=checked_handles(handles)
+        )
 
     async def change_invisible(
         self, group: str, topic: str, entries: Sequence[tuple[str, int]]
@@ -296,7 +300,10 @@ class AsyncClient:
 
         The results contain new handles. The old handles stay valid.
         """
-        pairs = [{"receipt_handle": handle, "invisible_ms": ms} for handle, ms in entries]
+        pairs = [
+            {"receipt_handle": handle, "invisible_ms": ms}
+            for handle, ms in checked_entries(entries)
+        ]
         return await settle(self._stub, "ChangeInvisible", group, topic, entries=pairs)
 
     async def send_back(
@@ -306,7 +313,10 @@ class AsyncClient:
 
         With delay level 0, the delay grows with each attempt.
         """
-        pairs = [{"receipt_handle": handle, "delay_level": level} for handle, level in entries]
+        pairs = [
+            {"receipt_handle": handle, "delay_level": level}
+            for handle, level in checked_entries(entries)
+        ]
         return await settle(self._stub, "SendBack", group, topic, entries=pairs)
 
     async def forward_to_dead_letters(
@@ -314,7 +324,9 @@ class AsyncClient:
     ) -> list[Settled]:
         """Moves messages to the dead-letter topic of the group."""
         method = "ForwardToDeadLetters"
-        return await settle(self._stub, method, group, topic, receipt_handles=handles)
+        return await settle(
+            self._stub, method, group, topic, receipt_handles=checked_handles(handles)
+        )
 
     async def consume(
         self, query: ReceiveQuery, *, count_max: int | None = None, is_lasting: bool = True

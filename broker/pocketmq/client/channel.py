@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 import grpc
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -187,15 +187,46 @@ class Stub:
 
         fields        fields of the request; None leaves a field unset
         wait_for_ms   added to the time limit, as the wait of a long poll
-        Errors        ClientError and its subclasses; ValueError: the request has no such field
+        Errors        ClientError and its subclasses; TypeError: a value of another type;
+                      ValueError: the request has no such field, or a number out of its range
         """
         found = self._service.methods_by_name[method]
-        request = GetMessageClass(found.input_type)(**fields)
+        try:
+            request = GetMessageClass(found.input_type)(**fields)
+        except (TypeError, ValueError) as error:
+            raise type(error)(_misfit(found.input_type, fields) or str(error)) from None
         answer_type = GetMessageClass(found.output_type)
         path = f"/{self._service.full_name}/{method}"
         return await self._channel.ask(
             path, request, answer_type, wait_ms=wait_for_ms, is_repeatable=is_repeatable
         )
+
+
+def _misfit(kind: Descriptor, fields: dict[str, Any]) -> str:
+    """Returns what is wrong with a request's fields; "" if none of them is wrong by itself."""
+    for name, value in fields.items():
+        try:
+            GetMessageClass(kind)(**{name: value})
+        except (TypeError, ValueError) as error:
+            field = kind.fields_by_name.get(name)
+            if field is None:
+                return ""
+            rows = value if isinstance(value, list | tuple) else [value]
+            if field.message_type is not None and all(isinstance(row, dict) for row in rows):
+                found = (_misfit(field.message_type, row) for row in rows)
+                return next(filter(None, found), "")
+            if isinstance(error, ValueError):
+                return f"{name} is out of range: {value!r}"
+            return f"{name} is {_word_of(field)}, not {value!r}"
+    return ""
+
+
+def _word_of(field: FieldDescriptor) -> str:
+    """Returns the type of a field's values, as an error names it."""
+    types = FieldDescriptor
+    words = {types.TYPE_STRING: "a str", types.TYPE_BYTES: "bytes", types.TYPE_BOOL: "a bool"}
+    word = words.get(field.type, "an int")
+    return f"a list, each {word}" if field.is_repeated else word
 
 
 def value_of(kind: type[Value], message: Message, **given: Any) -> Value:

@@ -8,7 +8,7 @@ If the loop's body leaves the loop or raises, unprocessed messages become visibl
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pocketmq.client.channel import Stub
 from pocketmq.client.client_error import ClientError
-from pocketmq.client.following import BrokerWait
+from pocketmq.client.following import BrokerWait, asked_until_answered
 from pocketmq.client.messages import stored_message
 from pocketmq.client.values import Leased, ReceiveQuery
 from pocketmq.client.wire import Wire
@@ -32,8 +32,6 @@ INVISIBLE_MS: Final = 30_000
 """The broker's default invisible duration, in ms."""
 EMPTY_S: Final = 0.02
 """Pause after an empty reply: a stopping broker answers without waiting for messages."""
-RETRY_S: Final = 0.5
-"""Pause between two attempts to reach an unreachable broker."""
 ACK_WITHIN: Final = 4
 """A loop acknowledges processed messages when 1/ACK_WITHIN of the lease has passed."""
 
@@ -72,6 +70,34 @@ async def _received(stub: Stub, query: ReceiveQuery) -> list[Leased]:
         Leased(stored_message(message), handle, attempt, until_ms)
         for message, handle, attempt in rows
     ]
+
+
+def checked_handles(handles: Sequence[str]) -> Sequence[str]:
+    """Returns handles as a call gets them.
+
+    Errors   TypeError: one handle alone, or anything else that is not a handle
+    """
+    if isinstance(handles, str):
+        raise TypeError(f"handles is a str, but a call has several: write [{handles!r}]")
+    for one in handles:
+        given: object = one
+        if not isinstance(given, str):
+            kind = type(given).__name__
+            raise TypeError(f"a handle is a str, not {kind}: write [leased.receipt_handle]")
+    return handles
+
+
+def checked_entries(entries: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+    """Returns pairs of handle and number as a call gets them.
+
+    Errors   TypeError: anything else, such as one pair alone
+    """
+    for pair in entries:
+        given: object = pair
+        if not (isinstance(given, tuple | list) and len(given) == 2):
+            raise TypeError(f"entries are pairs: write [(leased.receipt_handle, n)], not {given!r}")
+    checked_handles([handle for handle, _ in entries])
+    return entries
 
 
 async def settle(stub: Stub, method: str, group: str, topic: str, **fields: Any) -> list[Settled]:
@@ -146,26 +172,24 @@ class ReceiveLoop:
     async def _receive(self) -> None:
         count = min(self._query.max_messages or RECEIVE_MAX, self._left)
         query = replace(self._query, max_messages=int(count), attempt_id=token_hex(8))
-        while True:
-            try:
-                self._rest.extend(await receive(self._stub, query))
-            except ClientError as error:
-                await self._endure(error)
-                continue
-            self._answered()
-            if not self._rest:
-                await self._wire.sleep(EMPTY_S)
-            return
+        if self._patience is not None and not self._patience.has_answered:
+            query = replace(query, wait_ms=0)
+
+        async def ask() -> list[Leased]:
+            return await receive(self._stub, query)
+
+        self._rest.extend(await asked_until_answered(self._wire, self._patience, ask))
+        if not self._rest:
+            await self._wire.sleep(EMPTY_S)
 
     async def _ack(self) -> None:
         """Acknowledges processed messages; those with expired leases are redelivered."""
-        while self._done:
-            try:
+        if self._done:
+
+            async def ask() -> None:
                 await self._settle("Ack", receipt_handles=self._done)
-            except ClientError as error:
-                await self._endure(error)
-                continue
-            self._answered()
+
+            await asked_until_answered(self._wire, self._patience, ask)
             self._done = []
 
     async def _leave(self) -> None:
@@ -182,14 +206,3 @@ class ReceiveLoop:
 
     async def _settle(self, method: str, **fields: Any) -> None:
         await settle(self._stub, method, self._query.group, self._query.topic, **fields)
-
-    def _answered(self) -> None:
-        if self._patience is not None:
-            self._patience.answered()
-
-    async def _endure(self, error: ClientError) -> None:
-        """Pauses if the broker is unreachable; raises any other error."""
-        if self._patience is None:
-            raise error
-        self._patience.failed(error)
-        await self._wire.sleep(RETRY_S)

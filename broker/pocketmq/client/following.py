@@ -3,17 +3,19 @@
 Messages that arrive together are sorted by physical offset; the order in a queue is kept.
 """
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pocketmq.client.client_error import ClientError
 from pocketmq.client.values import PullPage, PullQuery
 from pocketmq.client.wire import RunningCall, Wire
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus
+
+Found = TypeVar("Found")
 
 PAGE_COUNT: Final = 256
 """Upper limit of messages in one pull."""
@@ -34,21 +36,25 @@ def keep_quiet(text: str) -> None:
 class BrokerWait:
     """Decides whether to wait for an unreachable broker: only if the broker has answered before.
 
-    say   reports to the user that the broker became unreachable, or answers again
+    So a loop's first call must not wait for messages: a broker that goes away during that wait
+    would not have answered.
+
+    say           reports to the user that the broker became unreachable, or answers again
+    has_answered  a call has succeeded
     """
 
-    __slots__ = ("_has_answered", "_say", "is_gone")
+    __slots__ = ("_say", "has_answered", "is_gone")
 
     def __init__(self, say: Callable[[str], None] = keep_quiet) -> None:
         self._say = say
-        self._has_answered = False
+        self.has_answered = False
         self.is_gone = False
 
     def answered(self) -> None:
         """Records an answer."""
         if self.is_gone:
             self._say("The broker answers again.")
-        self._has_answered = True
+        self.has_answered = True
         self.is_gone = False
 
     def failed(self, error: ClientError) -> None:
@@ -56,12 +62,33 @@ class BrokerWait:
 
         Errors   this error, if it is not retryable or if no call has succeeded yet
         """
-        if not (self._has_answered and error.retryable):
+        if not (self.has_answered and error.retryable):
             raise error
         if not self.is_gone:
             self._say(f"{error.message}; trying again until Ctrl-C")
         self.is_gone = True
-        assert self._has_answered
+        assert self.has_answered
+
+
+async def asked_until_answered(
+    wire: Wire, patience: BrokerWait | None, ask: Callable[[], Awaitable[Found]]
+) -> Found:
+    """Returns the answer of a call, repeated while the broker is waited for.
+
+    Errors   ClientError: without patience, or of a call that waiting does not help
+    """
+    while True:
+        try:
+            found = await ask()
+        except ClientError as error:
+            if patience is None:
+                raise
+            patience.failed(error)
+            await wire.sleep(RETRY_S)
+            continue
+        if patience is not None:
+            patience.answered()
+        return found
 
 
 @dataclass

@@ -8,15 +8,24 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from pocketmq.client.following import PAGE_COUNT, BrokerWait, Following, Pull, place_in_log
+from pocketmq.client.following import (
+    PAGE_COUNT,
+    BrokerWait,
+    Following,
+    Pull,
+    asked_until_answered,
+    place_in_log,
+)
 from pocketmq.client.values import PullQuery, TailQuery, TopicState
 from pocketmq.client.wire import Wire
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import Bound
 from pocketmq.model.topic import is_system_topic
 
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 Describe = Callable[[str], Coroutine[Any, Any, TopicState]]
 Find = Callable[[str, int, int, Bound], Coroutine[Any, Any, int]]
 
@@ -59,7 +68,7 @@ class Tail:
         Errors   ClientError
         """
         wanted = self._wanted
-        queues = (await self._describe(wanted.topic)).readable_queues
+        queues = (await self._asked(self._describe, wanted.topic)).readable_queues
         readers = [
             Reader(
                 PullQuery(
@@ -87,8 +96,6 @@ class Tail:
             yield list(kept)
         if not wanted.follow:
             return
-        if self._patience is not None:
-            self._patience.answered()
         following = Following(self._wire, self._pull, patience=self._patience)
         async with aclosing(following.pages([reader.query for reader in readers])) as pages:
             async for messages in pages:
@@ -102,7 +109,18 @@ class Tail:
             return ends.stop
         if is_system_topic(wanted.topic):
             return ends.start  # brokers refuse QueryByTime for system topics
-        return await self._find(wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
+        return await self._asked(self._find, wanted.topic, queue_id, wanted.since_ms, Bound.LOWER)
+
+    async def _asked(
+        self,
+        ask: Callable[Given, Coroutine[Any, Any, Found]],
+        *given: Given.args,
+        **options: Given.kwargs,
+    ) -> Found:
+        """Returns a call's answer; after the first answer of all, waits for the broker."""
+        return await asked_until_answered(
+            self._wire, self._patience, lambda: ask(*given, **options)
+        )
 
     async def _merged(self, readers: list[Reader]) -> AsyncGenerator[list[StoredMessage], None]:
         """Yields stored messages in log order, until all queues are read to their ends."""
@@ -124,7 +142,8 @@ class Tail:
             yield sorted(messages, key=place_in_log)
 
     async def _refill(self, reader: Reader) -> None:
-        page = await self._pull(replace(reader.query, max_messages=PAGE_COUNT))
+        query = replace(reader.query, max_messages=PAGE_COUNT)
+        page = await self._asked(self._pull, query)
         before = reader.query.queue_offset
         reader.query = replace(reader.query, queue_offset=page.next_begin_offset)
         reader.pulled.extend(page.messages)

@@ -13,7 +13,7 @@ from typing import Final
 
 from pocketmq.client.channel import Stub
 from pocketmq.client.client_error import ClientError
-from pocketmq.client.following import RETRY_S, BrokerWait
+from pocketmq.client.following import BrokerWait, asked_until_answered
 from pocketmq.client.messages import stored_message
 from pocketmq.client.values import Ended, EndStatus, PendingTransaction
 from pocketmq.client.wire import Wire
@@ -61,6 +61,18 @@ async def said(by: Said) -> Resolution:
     return await by if isawaitable(by) else by
 
 
+def check_resolution(given: object) -> None:
+    """Checks what work or a checker returned; if it is wrong, the transaction stays open.
+
+    Errors   TypeError: no resolution
+    """
+    if not isinstance(given, Resolution):
+        raise TypeError(
+            f"{given!r} was returned, but a transaction is ended by Resolution.COMMIT or "
+            "Resolution.ROLLBACK (UNKNOWN: not decided yet); it is still open"
+        )
+
+
 class Checks:
     """A loop that receives the broker's transaction checks for a group."""
 
@@ -82,29 +94,22 @@ class Checks:
         Errors   ClientError
         """
         while True:
-            try:
-                checks = await self._asked()
-            except ClientError as error:
-                if self._patience is None:
-                    raise
-                self._patience.failed(error)
-                await self._wire.sleep(RETRY_S)
-                continue
-            if self._patience is not None:
-                self._patience.answered()
+            checks = await asked_until_answered(self._wire, self._patience, self._asked)
             for check in checks:
                 yield check
             if not checks:
                 await self._wire.sleep(EMPTY_S)
 
     async def _asked(self) -> list[PendingTransaction]:
+        is_first = self._patience is not None and not self._patience.has_answered
+        wait_ms = 0 if is_first else WAIT_MS
         answer = await self._stub.ask(
             "CheckTransactions",
             is_repeatable=True,
-            wait_for_ms=WAIT_MS,
+            wait_for_ms=wait_ms,
             group=self._group,
             client_id=self._client_id,
-            wait_ms=WAIT_MS,
+            wait_ms=wait_ms,
         )
         return [
             PendingTransaction(check.transaction_id, stored_message(check.message), check.checks)
@@ -121,6 +126,7 @@ async def answer_checks(
     try:
         async for one in pending:
             resolution = await said(checker(one))
+            check_resolution(resolution)
             if resolution is Resolution.UNKNOWN:
                 continue
             # Another producer may have decided meanwhile, so the result is ignored.

@@ -115,8 +115,9 @@ class RocketMQ:
 
         kind     normal, fifo, delay, transaction, priority, or mixed for all of them
         Errors   errors.TopicExists: it has another kind or queue count; ValueError: unknown kind,
-                 or less than 1 queue
+                 or less than 1 queue; TypeError: queues is no number
         """
+        _check_number("queues", queues)
         if queues < 1:
             raise ValueError(f"queues is {queues}: a topic has at least 1 queue")
         self.client.admin.create_topic(name, queue_count=queues, type_name=kind)
