@@ -11,13 +11,15 @@ from pocketmq.format.properties import encode_properties
 from pocketmq.model.batch import Destination
 from pocketmq.model.due_time import DueTime
 from pocketmq.model.errors import BrokerReadOnly, DiskFull, FsyncFailed
-from pocketmq.model.message import DELAY, PROPERTY_CRC, REAL_QUEUE, REAL_TOPIC
+from pocketmq.model.message import DELAY, OFFSET_MAX, PROPERTY_CRC, REAL_QUEUE, REAL_TOPIC
 from pocketmq.model.step import Now
 from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.delay.level import SEEN_MAX, Level
 from pocketmq.services.delay.level_pending import LevelPending, WaitingMessages
-from pocketmq.services.delay.levels import SAVE_INTERVAL_MS
+from pocketmq.services.delay.levels import SAVE_INTERVAL_MS, Schedule
+from pocketmq.store.read.holding import DELAY as DELAYED
+from pocketmq.store.read.holding import RetentionHolder, holder_at
 from pocketmq.store.tables.delay_offsets import DelayOffsets
 from pocketmq.store.write.writing import Writing
 from tests.kit.rows import Row, batch
@@ -603,3 +605,20 @@ async def test_a_copy_is_known_by_a_start_though_its_checksum_is_another(tmp_pat
         await again.run()
         await again.pass_time(20_000)
         assert again.bodies() == ["a"]
+
+
+async def test_the_log_is_kept_for_what_waits_for_a_level(waiting: Scheduled) -> None:
+    assert Schedule(waiting.store, STORE_HOST).floor() == 0, "nothing is known before a start"
+    assert waiting.schedule.floor() == OFFSET_MAX
+    for name, level in (("a", 2), ("b", 1), ("c", 3)):
+        await waiting.wait(name, level)
+    places = [waiting.messages(SCHEDULE_TOPIC, at)[0].physical_offset for at in (1, 0, 2)]
+    assert waiting.schedule.floor() == places[0]
+    holder = await holder_at(waiting.store.reading, places[0])
+    assert holder == RetentionHolder(DELAYED, "orders", "", places[0])
+    await waiting.pass_time(5_000)
+    assert waiting.bodies() == ["b", "a"]
+    assert waiting.schedule.floor() == places[0], "their copies may not be durable yet"
+    await waiting.pass_time(4_999)
+    await waiting.schedule.close()
+    assert waiting.schedule.floor() == places[2]

@@ -177,9 +177,10 @@ def parts_of(
     )
     backing = backing_of(store, live, store_host, keys)
     consume, transactions = backing.consume, backing.transactions
-    timer = Timer(store, store_host, consume.is_lease_open)
+    schedule, timer = Schedule(store, store_host), Timer(store, store_host, consume.is_lease_open)
     leader = leader_of(store, config)
-    floors = [timer.floor, transactions.floor, *replicated_floors(leader, replicated)]
+    pending = [schedule.floor, timer.floor, transactions.floor]
+    floors = floors_of(leader, replicated, pending)
     retention = retention_of(store, config, floors)
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
@@ -213,7 +214,7 @@ def parts_of(
     if following is not None:
         services = of_follower(services, store.settings.leader)
     return Parts(
-        backing, Schedule(store, store_host), timer, retention, leader, door,
+        backing, schedule, timer, retention, leader, door,
         door.guarded(services, store.tables), following, roles, where,
     )  # fmt: skip
 
@@ -287,10 +288,18 @@ def classic_rules(live: LiveConfig, store_host: bytes) -> ClassicRules:
     )
 
 
-def replicated_floors(leader: Leader, replicated: Replicated) -> list[Callable[[], int]]:
-    """Returns functions that return offsets from which on other brokers still need the log."""
+def floors_of(
+    leader: Leader, replicated: Replicated, pending: Sequence[Callable[[], int]]
+) -> list[Callable[[], int]]:
+    """Returns functions that return physical offsets from which on the log is needed.
+
+    pending   those of pending messages, which only a leader knows: a follower keeps what its leader
+              keeps
+    """
     following = replicated.following
-    return [leader.floor] if following is None else [leader.floor, following.floor]
+    if following is None:
+        return [leader.floor, *pending]
+    return [leader.floor, following.floor]
 
 
 def retention_of(

@@ -28,6 +28,7 @@ class Level:
 
     queue_offset  offset of the first message that is not delivered
     look_at_ms    monotonic time of the next check of this level
+    kept_from     physical offset of the first message that retention keeps, as last known
     served        number of the level's last batch; the due level with the smallest number is next
     due_time      the level's clock (store/timer/level_clocks.py)
     seen          (queue offset, monotonic ms), ascending: all messages below the offset existed at
@@ -35,7 +36,8 @@ class Level:
     """
 
     __slots__ = (
-        "_due_time", "delay_ms", "look_at_ms", "number", "queue_offset", "seen", "served",
+        "_due_time", "delay_ms", "kept_from", "look_at_ms", "number", "queue_offset", "seen",
+        "served",
     )  # fmt: skip
 
     def __init__(self, number: int, delay_ms: int, queue_offset: int, due_time: DueTime) -> None:
@@ -44,6 +46,7 @@ class Level:
         self.delay_ms = delay_ms
         self.queue_offset = queue_offset
         self.look_at_ms = 0
+        self.kept_from = 0
         self.served = 0
         self.seen: list[tuple[int, int]] = []
         self._due_time = due_time

@@ -19,11 +19,12 @@ from typing import Final
 
 from pocketmq.format.record import decode_record
 from pocketmq.model.errors import BrokerError, RecordTooLarge, StoreFailed
-from pocketmq.model.message import PROPERTY_CRC, StoredMessage
+from pocketmq.model.message import OFFSET_MAX, PROPERTY_CRC, StoredMessage
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.stats import Counter, Gauge
 from pocketmq.model.step import Next, Now
 from pocketmq.model.system_topics import QueuePlace
+from pocketmq.model.topic import SCHEDULE_TOPIC
 from pocketmq.services.delay.level import SEEN_LEAD_MS, Level
 from pocketmq.services.delay.level_pending import LevelPending, WaitingMessages
 from pocketmq.store.job import Job, Rounds, until_done
@@ -184,6 +185,26 @@ class Schedule:
         if self._levels and self._is_changed():
             with suppress(BrokerError):  # The next start finds the delivered messages in the index.
                 await self._save(self._offsets(), self._store.appended)
+
+    def floor(self) -> int:
+        """Returns the physical offset from which on the log must be kept for pending messages.
+
+        A power cut may remove copies that were delivered since the last save.
+        """
+        if not self.is_on:
+            return OFFSET_MAX
+        return min(map(self._kept_from, self._levels), default=0)  # No levels: none is known yet.
+
+    def _kept_from(self, level: Level) -> int:
+        lower, upper = self._messages.range_of(level.number)
+        saved = self._store.tables.delay_offsets.find(level.number)
+        at = max(lower, min(saved, level.queue_offset))
+        if at >= upper:
+            return OFFSET_MAX
+        place = self._store.reading.place_of(SCHEDULE_TOPIC, level.number - 1, at)
+        if isinstance(place, int):
+            level.kept_from = place
+        return level.kept_from  # The previous one, if the disk had to be read.
 
     def _endless_rounds(self) -> Iterator[Next]:
         if not self._levels:

@@ -13,7 +13,7 @@ from pocketmq.format.record import BadRecord
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import PRODUCER_GROUP, TIMER_OUT, StoredMessage
 from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC, real_place
-from pocketmq.model.topic import HALF_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.reading import Reading
 
@@ -70,6 +70,8 @@ async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:
         if message.topic == HALF_TOPIC:
             group = message.properties.get(PRODUCER_GROUP, "")
             return RetentionHolder(TRANSACTION, topic, group, physical_offset)
+        if message.topic == SCHEDULE_TOPIC:
+            return RetentionHolder(DELAY, topic, "", physical_offset)
         if message.topic != TIMER_TOPIC:
             return nothing
         if topic.startswith(REVIVE_TOPIC_PREFIX):
