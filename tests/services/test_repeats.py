@@ -7,6 +7,8 @@ import pytest
 
 from pocketmq.model import errors
 from pocketmq.rpc.pb import broker_pb2 as pb
+from pocketmq.services.admin.purge import purge_topic
+from pocketmq.services.admin.topics import remove_topics
 from pocketmq.services.produce import dedup
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
@@ -80,6 +82,23 @@ async def test_one_that_was_refused_is_tried_again(broker: StoreBroker) -> None:
     broker.store.writing.refuse(None)
     await send(broker, "a")
     assert await stored(broker) == ["a"]
+
+
+@pytest.mark.parametrize("way", ["removed", "purged"])
+async def test_one_whose_first_message_is_gone_is_stored_again(
+    broker: StoreBroker, way: str
+) -> None:
+    remembering(broker)
+    await send(broker, "a", queue_id=0)
+    await broker.talking.settled()
+    if way == "removed":
+        await remove_topics(broker.store, ["orders"])
+        await broker.store.tables.topics.create("orders", queue_count=2)
+    else:
+        await purge_topic(broker.store, "orders")
+    again = await send(broker, "a", queue_id=0)
+    assert again.result.queue_offset == 1
+    assert await send(broker, "a", queue_id=0) == again
 
 
 async def test_a_request_that_fails_late_leaves_the_one_that_was_made_after_its_window() -> None:

@@ -48,16 +48,26 @@ class SendDedup(Generic[Answer]):
         )
 
     async def once(
-        self, key: RequestKey, window_ms: int, store: Callable[[], Coroutine[Any, Any, Answer]]
+        self,
+        key: RequestKey,
+        window_ms: int,
+        store: Callable[[], Coroutine[Any, Any, Answer]],
+        is_gone: Callable[[Answer], bool] = lambda _: False,
     ) -> tuple[Answer, bool]:
         """Returns the answer to a request, and whether it is a repeat.
 
         store    serves the first request; continues if the caller of `once` is cancelled
+        is_gone  returns whether messages of an answer no longer exist: a repeat stores them again
         Errors   errors of `store`; after an error a repeat is served as a first request
         """
         now_ms = self._clock.monotonic_ms()
         self._forget(now_ms - window_ms)
         found = self._kept.get(key)
+        if found is not None and found.job.is_done:
+            answer = found.job.result()
+            if not isinstance(answer, BrokerError) and is_gone(answer):
+                self._drop(key)
+                found = None
         is_repeated = found is not None
         if found is None:
             self._number += 1

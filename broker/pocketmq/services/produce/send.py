@@ -298,13 +298,20 @@ class Send:
             return await self._send(drafts, peer_host, envelope)
         key = drafts.topics[0], tuple(drafts.message_ids), tuple(drafts.deliveries)
         sent, is_repeated = await self.repeats.once(
-            key, window_ms, lambda: self._send(drafts, peer_host, envelope)
+            key, window_ms, lambda: self._send(drafts, peer_host, envelope), self._is_gone
         )
         # The first request may not have waited for the flush.
         if is_repeated and drafts.wait and not self.is_durable:
             status = await self._store.writing.acknowledged()
             sent = sent._replace(result=sent.result._replace(status=status))
         return sent
+
+    def _is_gone(self, sent: Sent) -> bool:
+        """Returns whether messages were purged, or their topic was removed."""
+        tables, key = self._store.tables, (sent.destination.topic, sent.destination.queue_id)
+        below = max(tables.floors.all().get(key, 0), tables.removed.next_offsets.get(key, 0))
+        is_parked = bool(sent.queue_offsets)  # Its queue offset is of another topic.
+        return not is_parked and sent.result.queue_offset < below
 
     async def _send(self, drafts: Drafts, peer_host: bytes, envelope: Envelope) -> Sent:
         self._rules.check_moment(self._clock.wall_ms())
