@@ -98,9 +98,9 @@ class MethodKind(Enum):
         return self.value[1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method:
-    """One method: its name, its messages, its handler and its class.
+    """One method: its name, its messages, its handler and its class; equal to itself only.
 
     request_code  RocketMQ's request code in lower case, for metrics; "": the method's name
     parse         replaces protobuf's parser, and enforces `elements_max` itself
