@@ -23,7 +23,7 @@ CODES: dict[Code, str] = {
     Code.TOPIC_NOT_FOUND: "TopicNotFound",
     Code.PRECONDITION_FAILED: (
         "TopicExists GroupExists GroupInUse OriginUnknown UserExists WrongRole FollowersBehind "
-        "ReplicaNotFound"
+        "ReplicaNotFound LastAdmin"
     ),
     Code.ILLEGAL_CONSUMER_GROUP: "IllegalGroup SystemGroup",
     Code.CONSUMER_GROUP_NOT_FOUND: "GroupNotFound",
@@ -138,6 +138,8 @@ AdminsOnly: user user may not what, which is for admins: pocketmq user edit user
 IllegalUser: user 'user' is not allowed: why
 UserNotFound: there is no user 'user'; see pocketmq user ls
 UserExists: user 'user' exists already; change it: pocketmq user edit 'user'
+LastAdmin: user 'user' is the last enabled admin; make another one first:
+  pocketmq user add NAME --admin
 IllegalGrant: 'text' is not a valid what: why
 GrantNotFound: user 'user' has no rule that decision actions on resource; see pocketmq acl ls
 WrongRole: the broker is 'role': why

@@ -141,3 +141,15 @@ async def test_users_are_not_served_where_calls_are_not_signed(
     for code in range(3001, 3011):
         reply = await client.ask(code, {"username": "u", "subject": "User:u"}, b"{}")
         assert (reply.code, "pocketmq user" in reply.remark) == (3, True)
+
+
+async def test_the_last_enabled_admin_stays_one(client: RemotingPair) -> None:
+    changes = [(3002, {"userType": "Normal"}), (3002, {"userStatus": "disable"}), (3003, None)]
+    for code, body in changes:
+        refused = await ask(client, code, body, username="admin")
+        assert refused.code != 0, code
+        assert "'admin' is the last enabled admin; make another one first" in refused.remark
+    assert (await ask(client, 3002, {"password": SECRET}, username="admin")).code == 0
+    second = {"username": "second", "password": "p1", "userType": "Super"}
+    assert (await ask(client, 3001, second, username="second")).code == 0
+    assert (await ask(client, 3003, username="admin")).code == 0

@@ -267,6 +267,21 @@ async def test_only_a_follower_copies_anew_once_its_link_has_ended(broker: Broke
         await broker.roles.resync()
 
 
+async def test_a_follower_copies_anew_only_if_its_disk_has_room_for_two_logs(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, roles = broker.store.store, broker.follows(ALONE)
+    needed = store.appended - store.min_offset + store.settings.reserve_size_bytes
+    free = [needed - 1]
+    monkeypatch.setattr(type(store), "disk_space", lambda self: ("/s", 9, free[0]))
+    with pytest.raises(WrongRole, match=r"set aside first, and the disk under /s has \d+"):
+        await roles.resync()
+    assert broker.events == [], "it still follows"
+    free[0] = needed
+    await roles.resync()
+    assert broker.events == ["link ended", "cut"]
+
+
 async def test_a_refusal_is_logged_when_it_is_new_then_rarely(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -262,6 +262,19 @@ async def test_writes_are_refused_with_the_leaders_name(tmp_path: Path) -> None:
         assert pair.follower.store.state == "following"
 
 
+async def test_little_room_on_a_followers_disk_does_not_hide_that_it_follows(
+    tmp_path: Path,
+) -> None:
+    async with two_stores(tmp_path) as pair:
+        store = pair.follower.store
+        store.writing.refuse(DiskFull(path="f"))
+        with pytest.raises(NotLeader, match=LEADER):
+            await pair.follower.send("orders", "a")
+        assert store.state == "following"
+        store.writing.refuse(None)
+        assert store.state == "following"
+
+
 async def test_a_full_disk_stops_the_copy_and_loses_nothing(tmp_path: Path) -> None:
     async with two_stores(tmp_path) as pair:
         await fill(pair)

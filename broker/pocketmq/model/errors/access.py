@@ -63,6 +63,16 @@ class UserExists(RequestError, code=Code.PRECONDITION_FAILED):
     user: str
 
 
+class LastAdmin(RequestError, code=Code.PRECONDITION_FAILED):
+    """A change after which a broker that checks users would have no enabled admin."""
+
+    message = (
+        "user {user} is the last enabled admin; make another one first: pocketmq user add NAME "
+        "--admin"
+    )
+    user: str
+
+
 class IllegalGrant(RequestError):
     """An invalid rule."""
 

@@ -86,7 +86,8 @@ def _shown_moment(time_ms: int) -> str:
     return text.replace("+00:00", "Z")
 
 
-def _shown_room(byte_count: int) -> str:
+def shown_room(byte_count: int) -> str:
+    """Returns a number of bytes for people, rounded down: 136 MiB."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if byte_count >= 10 * size:
             return f"{byte_count // size} {unit}"
@@ -138,7 +139,7 @@ class BrokerError(Exception):
         if name in MOMENTS and isinstance(value, int):
             return _shown_moment(value)
         if name in ROOM and isinstance(value, int):
-            return _shown_room(value)
+            return shown_room(value)
         unit_name = str(vars(self).get("field", "")) if name in VALUES else name
         if unit_name.endswith("_ms") and isinstance(value, int):
             return shown_duration(value)

@@ -53,9 +53,12 @@ class AccessFace:
     async def update_user(self, request: pb.UpdateUserRequest, call: Call) -> pb.UpdateUserResponse:
         """Changes the given settings of a user; durable when this returns.
 
-        Errors   UserNotFound, IllegalUser, DiskFull
+        Errors   UserNotFound, IllegalUser, LastAdmin, DiskFull
         """
         has = request.HasField
+        loses = (has("admin") and not request.admin) or (has("enabled") and not request.enabled)
+        if loses and self._is_checked:
+            self._access.keep_admin(request.access_key)
         user = self._access.table.roster.change(
             request.access_key,
             secret=request.secret if has("secret") else None,
@@ -68,8 +71,10 @@ class AccessFace:
     async def delete_user(self, request: pb.DeleteUserRequest, call: Call) -> pb.DeleteUserResponse:
         """Removes a user and its grants; durable when this returns.
 
-        Errors   UserNotFound, DiskFull
+        Errors   UserNotFound, LastAdmin, DiskFull
         """
+        if self._is_checked:
+            self._access.keep_admin(request.access_key)
         self._access.table.roster.remove(request.access_key)
         await self._save(f"user {request.access_key} removed", call)
         return pb.DeleteUserResponse()

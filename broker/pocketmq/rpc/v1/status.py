@@ -70,7 +70,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.StoreTooNew, errors.WrongFileSize, errors.UnknownGeometry, errors.IllegalConfig,
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
         errors.NotAPlainFile, errors.StrayFile, errors.SettingsFileUnusable,
-        errors.TransactionDecided, errors.WrongRole, errors.FollowersBehind,
+        errors.TransactionDecided, errors.WrongRole, errors.FollowersBehind, errors.LastAdmin,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,

@@ -19,7 +19,7 @@ from pocketmq.format.signature import (
     signed_from_text,
 )
 from pocketmq.model.access import Grant, Need, ResourceKind, User, text_from_actions
-from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, Unauthenticated
+from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, LastAdmin, Unauthenticated
 from pocketmq.model.rights import Rights, belongs_to_broker
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Clock
@@ -140,6 +140,15 @@ class Access:
             self._open.pop(handle, None)
 
         return forget
+
+    def keep_admin(self, access_key: str) -> None:
+        """Refuses to take the rights of an admin from the only enabled one.
+
+        Errors   LastAdmin
+        """
+        users = self.table.roster.users.values()
+        if [one.access_key for one in users if one.is_admin and one.is_enabled] == [access_key]:
+            raise LastAdmin(user=access_key)
 
     async def save(self, what: str, by: str) -> None:
         """Applies the changed table; returns when the change is durable and logged.

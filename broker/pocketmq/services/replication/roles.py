@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.model.endpoint import ROCKETMQ
 from pocketmq.model.errors import FollowersBehind, NotLeader, ReplicaNotFound, WrongRole
+from pocketmq.model.errors.code import shown_room
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ROLES, Replica, ReplicationStatus
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.services.replication.leader import Leader
@@ -186,11 +187,12 @@ class Roles:
     async def resync(self) -> None:
         """Makes a follower discard its copy, restart, and copy its leader's log and tables again.
 
-        Errors   WrongRole
+        Errors   WrongRole: also if its disk has no room to set the copy aside
         """
         if self._link is None or self._terms.fence is not None:
             why = "only a follower copies a leader's log (pocketmq replica demote makes one)"
             raise WrongRole(role=self.role, why=why)
+        self._check_room()
         self._begin_change()
         try:
             await self._link.end()
@@ -210,6 +212,18 @@ class Roles:
             if link is not None:
                 link.start()
             raise
+
+    def _check_room(self) -> None:
+        """Refuses to set the whole log aside on a disk without room for a second one."""
+        path, _, free_bytes = self._store.disk_space()
+        log_bytes = self._store.appended - self._store.min_offset
+        if free_bytes < log_bytes + self._store.settings.reserve_size_bytes:
+            why = (
+                f"its log of {shown_room(log_bytes)} is set aside first, and the disk under {path} "
+                f"has {shown_room(free_bytes)} free; free space there, or stop it and start it on "
+                "an empty store"
+            )
+            raise WrongRole(role=FOLLOWER, why=why)
 
     def _begin_change(self) -> None:
         if self._is_changing:

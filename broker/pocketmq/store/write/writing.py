@@ -207,8 +207,11 @@ class Writing:
         return self.gate.is_open and not self.allocation.full
 
     def refuse(self, refusal: BrokerError | None) -> None:
-        """Refuses puts with an error; None accepts them again, unless they are refused for good."""
-        refusal = refusal or self._damage
+        """Refuses puts with an error; None accepts them again, unless they are refused for good.
+
+        An error for good stays: with space on its disk, a follower would still not accept puts.
+        """
+        refusal = self._damage or refusal
         if (refusal is None) != (self.gate.refusal is None):
             event = "store.resumed" if refusal is None else "store.refused"
             logger.warning(event, extra={"reason": str(refusal or "")})

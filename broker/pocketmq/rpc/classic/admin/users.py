@@ -69,24 +69,31 @@ class AdminUsers:
     async def update(self, request: Command, call: ClassicCall) -> Command:
         """Changes the given settings of a user; durable before the answer.
 
-        Errors   MalformedRequest, IllegalUser, UserNotFound, UnsupportedFeature, DiskFull
+        Errors   MalformedRequest, IllegalUser, UserNotFound, LastAdmin, UnsupportedFeature,
+                 DiskFull
         """
         roster, name, body = self._roster(), text_field(request, "username"), body_of(request)
+        is_admin = _choice(body, "userType", SUPER, NORMAL)
+        is_enabled = _choice(body, "userStatus", ENABLED, DISABLED)
+        if self._access is not None and False in (is_admin, is_enabled):
+            self._access.keep_admin(name)
         roster.change(
             name,
             secret=text_in(body, "password") or None,
-            is_admin=_choice(body, "userType", SUPER, NORMAL),
-            is_enabled=_choice(body, "userStatus", ENABLED, DISABLED),
+            is_admin=is_admin,
+            is_enabled=is_enabled,
         )
         return await self._saved(f"user {name} changed", request)
 
     async def delete(self, request: Command, call: ClassicCall) -> Command:
         """Removes a user and the user's rules; durable before the answer.
 
-        Errors   MalformedRequest, UserNotFound, UnsupportedFeature, DiskFull
+        Errors   MalformedRequest, UserNotFound, LastAdmin, UnsupportedFeature, DiskFull
         """
-        name = text_field(request, "username")
-        self._roster().remove(name)
+        roster, name = self._roster(), text_field(request, "username")
+        if self._access is not None:
+            self._access.keep_admin(name)
+        roster.remove(name)
         return await self._saved(f"user {name} removed", request)
 
     def get(self, request: Command, call: ClassicCall) -> Command:
