@@ -14,6 +14,7 @@ from pocketmq.format.names import (
 from pocketmq.log.checkpoint import FlushedMark, read_checkpoint
 from pocketmq.log.store_directory import BEHIND_SIZE, ManifestFile
 from pocketmq.model.errors import StoreTooNew
+from pocketmq.model.message import OFFSET_MAX
 
 
 def index_time_ms(disk: Disk, directory: Path) -> int:
@@ -36,6 +37,14 @@ def flushed_upto(disk: Disk, directory: Path) -> int | None:
     if mark is None:
         return None
     return mark.valid_upto(encode_checkpoint(read_checkpoint(disk, directory)))
+
+
+def oldest_base(disk: Disk, directory: Path) -> int | None:
+    """Returns the base of the oldest file of the log that has not expired; None: unknown."""
+    mark = _mark(disk, directory)
+    if mark is None or not mark.valid_upto(encode_checkpoint(read_checkpoint(disk, directory))):
+        return None
+    return mark.oldest_base if mark.oldest_base < OFFSET_MAX else None
 
 
 def marked_upto(disk: Disk, directory: Path) -> int | None:

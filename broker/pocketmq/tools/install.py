@@ -39,6 +39,7 @@ from pocketmq.log.checkpoint import (
     FlushedMark,
     QueueEnds,
     StoreCheckpoint,
+    read_checkpoint,
 )
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.queue_places import expired_queues
@@ -255,6 +256,19 @@ def write_mark(
         mark.close()
     assert lowered <= upto
     return {"before": upto, "after": lowered}
+
+
+def mark_oldest(disk: Disk, directory: Path, base: int) -> None:
+    """Rewrites a store's valid flushed mark: the oldest file of the log begins at `base`."""
+    mark = FlushedMark(disk, directory / OWN_DIRECTORY)
+    mark.open()
+    try:
+        if mark.valid_upto(encode_checkpoint(read_checkpoint(disk, directory))) is not None:
+            mark.oldest_base = base
+            mark.write(mark.flushed_upto)
+            mark.sync()
+    finally:
+        mark.close()
 
 
 def _rewrite_manifest(

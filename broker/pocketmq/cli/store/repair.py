@@ -28,7 +28,7 @@ from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_byt
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Replace missing and shortened files of the log by fillers: their messages are lost.",
+    help="Go on without missing and shortened files of the log: their messages are lost.",
 )
 @yes_option
 @given_options

@@ -128,7 +128,7 @@ def verify(
         step = f"pocketmq store repair {store.directory}, which shows what it would do"
         if found.lost_count:
             step = f"restore a backup, or go on without the lost messages: {step}"
-        if found.gaps:
+        if found.gaps or found.head is not None:
             step = (
                 "restore the files from a backup; without one: pocketmq store repair "
                 f"{store.directory} --accept-loss, which shows what it would do"

@@ -257,6 +257,8 @@ class RepairPlan:
     timer_findings   counts of findings in the timer's files by kind; any of them rebuilds the files
     checkpoint       whether the checkpoint has a wrong size or impossible values
     missing          [end of the log, its durable offset): missing acknowledged records
+    head             [begin, end) of the missing oldest files; the repair accepts their loss
+    lost_head        messages of these files, according to the queues
     lost_behind      messages whose units refer to offsets after the log's end
     log_files        files of the log
     log_end          physical offset after the last valid record
@@ -272,6 +274,8 @@ class RepairPlan:
     notes: list[str] = field(default_factory=list)
     checkpoint: bool = False
     missing: tuple[int, int] | None = None
+    head: tuple[int, int] | None = None
+    lost_head: tuple[Loss, ...] = ()
     lost_behind: tuple[Loss, ...] = ()
     lost_earlier: tuple[Loss, ...] = ()
     log_files: list[LogFile] = field(default_factory=list)
@@ -306,14 +310,15 @@ class RepairPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do."""
-        return not (self.files or self.lowers_numbers or self.builds_views or self.timer_findings)
+        is_kept = self.head is None and not self.lowers_numbers
+        return is_kept and not (self.files or self.builds_views or self.timer_findings)
 
     @property
     def losses(self) -> list[Loss]:
-        """Messages known to be lost: in repaired ranges, in blocked ones, after the log's end."""
+        """Messages known to be lost: in repaired and blocked ranges, before and after the log."""
         of_actions = [loss for action in self.log for loss in action.losses]
         of_blocked = [loss for finding in self.blocked for loss in finding.lost]
-        return [*of_actions, *of_blocked, *self.lost_behind]
+        return [*self.lost_head, *of_actions, *of_blocked, *self.lost_behind]
 
     @property
     def lost_count(self) -> int:
@@ -328,6 +333,7 @@ class RepairPlan:
             "lost": [loss._asdict() for loss in self.losses],
             "log": [action.document for action in self.log],
             "files": [action.document for action in self.files],
+            "oldest_files_missing": list(self.head) if self.head else None,
             "checkpoint_rewritten": self.checkpoint,
             "acknowledged_bytes_missing": list(self.missing) if self.missing else None,
             "messages_lost_behind_the_end": [loss._asdict() for loss in self.lost_behind],
@@ -347,6 +353,7 @@ def summary(document: Document) -> list[str]:
     """Returns the lines of text that describe the document of a plan or report."""
     return [
         *_lost_lines(document),
+        *_head_lines(document),
         *_log_lines(document["log"]),
         *map(_file_line, document["files"]),
         *_number_lines(document),
@@ -366,6 +373,15 @@ def _lost_lines(document: Document) -> Iterator[str]:
 def _loss_line(loss: Document) -> str:
     place = f"{loss['topic']}:{loss['queue_id']} from offset {loss['first']} on"
     return f"  lost: {place}: {loss['messages']}"
+
+
+def _head_lines(document: Document) -> Iterator[str]:
+    head = document.get("oldest_files_missing")
+    if head:
+        yield (
+            f"the oldest files are missing, offsets {head[0]} to {head[1]}: the log begins at "
+            f"{head[1]} from now on, as if they had expired"
+        )
 
 
 def _log_lines(rows: list[Document]) -> Iterator[str]:

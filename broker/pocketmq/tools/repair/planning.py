@@ -12,7 +12,7 @@ an unreadable table                        its valid .bak replaces it, else it i
 timer files that differ from the log       the wheel is rebuilt from units, units from the log
 a checkpoint beyond the log's end          its values are lowered to the log's end
 a flushed mark beyond the log's end        the mark is lowered; the missing records are reported
-a missing or short log file                fillers if the operator accepts the loss, else none
+a missing or short log file                if accepted: fillers; for the oldest, a raised mark
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -351,6 +351,10 @@ def plan_repair(
             _take_of_log(disk, path, finding, plan, suspects, accept_loss=accept_loss)
         else:
             _take(disk, directory / finding.file, finding, plan)
+    if found.head is not None and accept_loss:
+        plan.head = (found.head.begin, found.head.end)
+        shown = [each.lost for each in found.findings if _place(each) == found.head.begin]
+        plan.lost_head = next(iter(shown), ())
     upto = flushed_upto(disk, directory)
     if upto is not None and upto > found.log_end:
         plan.missing = (found.log_end, upto)

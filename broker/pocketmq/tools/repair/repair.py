@@ -32,7 +32,7 @@ from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files
 from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.rebuild.sequential import rebuild
-from pocketmq.tools.install import STAGING_DIRECTORY, StagedViews, install_views
+from pocketmq.tools.install import STAGING_DIRECTORY, StagedViews, install_views, mark_oldest
 from pocketmq.tools.pending.restoring import TimerPlan, install_timers, plan_timers
 from pocketmq.tools.pending.timer_files import CHECK_PATH
 from pocketmq.tools.repair.actions import RepairPlan, lower_checkpoint, set_aside_whole
@@ -183,6 +183,7 @@ class _Repair:
             "timers": None,
             "numbers": None,
             "acknowledged_bytes_missing": None,
+            "oldest_files_missing": None,
         }
         self._quarantine.write_report(self._report)
 
@@ -192,9 +193,9 @@ class _Repair:
         self._write_down(plan)
         for action in plan.actions:
             action.set_aside(self._disk, self._directory, self._quarantine)
-        if plan.lowers_numbers:
+        if plan.lowers_numbers or plan.head is not None:
             for path in (CHECKPOINT_FILE, f"{OWN_DIRECTORY}/{MARK_FILE}"):
-                note = {"reason": "its values are impossible"}
+                note = {"reason": "its values do not fit the log"}
                 set_aside_whole(self._disk, self._directory / path, self._quarantine, note)
         for action in plan.actions:
             action.perform(self._disk, self._directory, self._sizes.commit_log_file_size_bytes)
@@ -209,6 +210,8 @@ class _Repair:
                 last_place=last.physical_offset if last is not None else 0,
             )  # fmt: skip
             self._report["numbers"] = self._report["numbers"] or numbers
+        if plan.head is not None:
+            mark_oldest(self._disk, self._directory, plan.head[1])
         if plan.builds_views:
             self._build_views(plan)
         if plan.timer_findings:
@@ -226,6 +229,8 @@ class _Repair:
         report["timer_findings"] = plan.timer_findings | report.get("timer_findings", {})
         if plan.missing is not None:
             report["acknowledged_bytes_missing"] = list(plan.missing)
+        if plan.head is not None:
+            report["oldest_files_missing"] = list(plan.head)
         self._quarantine.write_report(report)
 
     def _restore_timers(self, plan: RepairPlan) -> None:

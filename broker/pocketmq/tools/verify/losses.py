@@ -93,7 +93,10 @@ def losses_reported(disk: Disk, directory: Path, log_begin: int) -> list[Loss]:
     found: list[Loss] = []
     for report in finished_reports(disk, directory):
         with suppress(KeyError, TypeError, ValueError):
-            if any(row["end"] > log_begin for row in report["log"]) or not report["log"]:
+            ends = [row["end"] for row in report["log"]]
+            head = report.get("oldest_files_missing")
+            ends += [head[1] + 1] if head else []
+            if not ends or max(ends) > log_begin:
                 found += [Loss(**row) for row in report["lost"]]
     return found
 

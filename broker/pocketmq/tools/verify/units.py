@@ -184,7 +184,7 @@ class ComparedFiles(QueueFiles):
 
     __slots__ = (
         "_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "_unjudged", "_upto",
-        "units",
+        "old_count", "units",
     )  # fmt: skip
 
     def __init__(
@@ -202,6 +202,8 @@ class ComparedFiles(QueueFiles):
         self._held: dict[QueueKey, list[tuple[Path, int, bytes, bytes]]] = {}
         self._holes: Sequence[Hole] = ()
         self.units = 0
+        self.old_count = 0
+        """Units that refer to offsets below the log's begin."""
 
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
         """Compares expected units with the files; keeps differences for `judge`."""
@@ -228,6 +230,7 @@ class ComparedFiles(QueueFiles):
         units = np.frombuffer(found[: len(found) - len(found) % UNIT_SIZE], dtype=UNIT_TYPE)
         is_old = (units["size"] > 0) & (units["physical_offset"] >= 0)
         is_old &= units["physical_offset"] < self._log_begin
+        self.old_count += int((is_old & (units["size"] != PRE_BLANK_SIZE)).sum())
         is_old |= (units["size"] == PRE_BLANK_SIZE) & (units["physical_offset"] == 0)
         if len(units) < count or not is_old.all():
             self._held.setdefault(key, []).append((path, 0, PRE_BLANK * count, found))
@@ -350,13 +353,16 @@ class ComparedFiles(QueueFiles):
         used &= ~((units["physical_offset"] >= self._upto) & (units["size"] > 0))
         for hole in self._holes:
             used &= (units["physical_offset"] < hole.begin) | (units["physical_offset"] >= hole.end)
-        for number in np.flatnonzero(used & ~self._is_old(units)).tolist():
+        is_old = self._is_old(units)
+        self.old_count += int((used & is_old).sum())
+        for number in np.flatnonzero(used & ~is_old).tolist():
             self._dangling(path, position, units, number, "nothing")
 
     def _old(self, path: Path) -> None:
         """Checks a file before a queue's first message: all units must be of deleted records."""
         units = np.frombuffer(_read(path, 0, self._size), dtype=UNIT_TYPE)
         is_old = self._is_old(units)
+        self.old_count += int((is_old & (units["size"] != PRE_BLANK_SIZE)).sum())
         if not is_old.all():
             first = int(np.flatnonzero(~is_old)[0])
             self._dangling(path, 0, units, first, "units of deleted records")

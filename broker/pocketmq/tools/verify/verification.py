@@ -43,6 +43,7 @@ from pocketmq.rebuild.sequential import IrregularQueue, Rebuilt, finish_queues, 
 from pocketmq.rebuild.unit_files import UnitWriter
 from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
 from pocketmq.tools.verify.collector import FINDINGS_MAX, LOST_RECORDS, RECORD, Collector, Fold
+from pocketmq.tools.verify.head import lost_head, report_head, tell_unknown_head
 from pocketmq.tools.verify.index_files import (
     IndexCheck,
     OpenIndexFile,
@@ -229,6 +230,7 @@ class Verification:
     holes       damage that valid records follow
     tail        damage after the last valid record
     gaps        missing files of the log, and missing ends of files
+    head        the missing oldest files of the log; None: they expired, or nothing shows it
     files       files of the log that were walked, without missing ends
     lost_earlier   messages that a repair replaced by fillers
     is_copy     whether the store is a copy without views that was never started
@@ -249,6 +251,7 @@ class Verification:
     files: list[LogFile] = field(default_factory=list)
     lost_earlier: tuple[Loss, ...] = ()
     is_copy: bool = False
+    head: Hole | None = None
 
     @property
     def lacks_topics(self) -> bool:
@@ -304,6 +307,7 @@ class _Walk:
 
     def run(self, advance: Callable[[int], None]) -> Verification:
         files = self._log_files()
+        head = lost_head(self._disk, self._directory, files)
         log_begin = min(
             [file.base for file in files] + [gap.begin for gap in self._gaps], default=0
         )
@@ -350,6 +354,7 @@ class _Walk:
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
+        self._look_at_head(head, log_begin, compared.old_count)
         lost_earlier = self._report_damage(files, rebuilt, redone)
         if rebuilt.tail is None and results and self._options.upto == OFFSET_MAX:
             self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
@@ -358,7 +363,7 @@ class _Walk:
             records.count, compared.units, index.entries,
             log_begin, rebuilt.end if results else log_begin,
             [hole for hole in rebuilt.holes if hole not in self._gaps], rebuilt.tail,
-            self._gaps, files, lost_earlier, self._is_copy,
+            self._gaps, files, lost_earlier, self._is_copy, head,
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
@@ -487,6 +492,13 @@ class _Walk:
         reported = losses_reported(self._disk, self._directory, begin)
         lost_earlier = with_reported(lost_earlier, reported)
         return tuple(loss for loss in lost_earlier if not self._unjudged.has(loss.topic))
+
+    def _look_at_head(self, head: Hole | None, log_begin: int, old_count: int) -> None:
+        """Reports missing oldest files, or that nothing shows whether older messages expired."""
+        if head is not None:
+            report_head(self._disk, self._views, self._sizes, head, self._collector)
+        elif not self._options.log_only:
+            tell_unknown_head(self._disk, self._directory, log_begin, old_count, self._collector)
 
     def _report_hole(self, kind: str, hole: Hole, lost: tuple[Loss, ...]) -> None:
         if hole in self._gaps:
