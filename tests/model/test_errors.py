@@ -208,7 +208,7 @@ PlaceUnusable: path cannot be used: why
 StoreFailed: the store has stopped: why
 FsyncFailed: the disk refused to keep written bytes (why); the broker ends
 WriteFailed: the disk could not be written to (why)
-AllocationFailed: a file could not be created (why); the broker stops; check the directory's owner
+AllocationFailed: a file could not be created (why); check the directory's owner and mode
 NoMessages: the request contains no message; send at least one
 Recovering: the broker is recovering its store; try again soon
 Draining: the broker is stopping; try again elsewhere or later

@@ -12,7 +12,7 @@ from pocketmq.format.names import OWN_DIRECTORY
 from pocketmq.log.checkpoint import read_checkpoint
 from pocketmq.log.store_directory import ManifestFile
 from pocketmq.log.table_files import read_topics
-from pocketmq.rebuild.log_files import KnownShape, find_log_files, records_end
+from pocketmq.rebuild.log_files import KnownShape, find_readable_files, records_end
 from pocketmq.tools.dump import loaded_index, loaded_queues
 from pocketmq.tools.durable import left_in_order, marked_upto
 from pocketmq.tools.store_access import is_live
@@ -23,7 +23,9 @@ Description = dict[str, Any]
 def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     """Returns a summary of a store that can be printed as JSON.
 
-    Errors   NotAStore, WrongFileSize, StoreGap, StoreTooNew
+    Files of the log that are missing or cut short are reported as its `missing` ranges.
+
+    Errors   NotAStore, WrongFileSize, StoreTooNew
     """
     log = _commit_log(directory, sizes)
     return {
@@ -41,12 +43,16 @@ def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
 
 
 def _commit_log(directory: Path, sizes: KnownShape) -> Description:
-    files = find_log_files(directory, sizes.commit_log_file_size_bytes)
+    files, gaps = find_readable_files(directory, sizes.commit_log_file_size_bytes)
     return {
         "files": len(files),
         "file_size_bytes": sizes.commit_log_file_size_bytes,
         "min_offset": files[0].base if files else 0,
         "end_offset": records_end(files),
+        "missing": [
+            {"path": gap.path, "begin": gap.begin, "end": gap.end, "reason": gap.reason}
+            for gap in gaps
+        ],
     }
 
 

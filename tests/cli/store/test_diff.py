@@ -127,7 +127,7 @@ async def test_a_store_in_use_is_compared_up_to_what_is_flushed(tmp_path: Path) 
         assert refused.code == 4
         looked = await asyncio.to_thread(run_elsewhere, *command, "--messages", "--read-only")
         assert looked.code == 0
-        assert "is in use: records below" in looked.err
+        assert "is in use: records that begin below" in looked.err
 
 
 def test_a_store_that_is_not_there(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_a_store_is_described(golden: GoldenStores) -> None:
 def test_wrong_use_says_how(tmp_path: Path) -> None:
     assert run("store", "dump", str(tmp_path), "--queue", "t:0", "--index").code == 2
     assert "TOPIC:QUEUE" in run("store", "dump", str(tmp_path), "--queue", "orders").err
+    (tmp_path / "commitlog").mkdir()
     assert run("store", "dump", str(tmp_path), "--set", "nonsense=1").code == 2
 
 

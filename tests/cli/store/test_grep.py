@@ -104,7 +104,7 @@ async def test_a_store_in_use_is_searched_up_to_what_is_flushed(tmp_path: Path) 
     assert refused.code == 4
     assert "--read-only" in refused.err
     assert [row["body_text"] for row in found.rows] == ["one", "two"]
-    assert "The store is in use: records below" in found.err
+    assert "The store is in use: records that begin below" in found.err
 
 
 # -- stats -----------------------------------------------------------------------------------------

@@ -133,4 +133,4 @@ async def test_of_a_store_in_use_units_that_wait_are_none_that_lack(tmp_path: Pa
         command = ("store", "verify", str(store.directory), "--read-only")
         done = await asyncio.to_thread(run_elsewhere, *command)
         assert done.code == 0
-        assert "is in use: records below" in done.err
+        assert "is in use: records that begin below" in done.err

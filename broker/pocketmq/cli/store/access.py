@@ -60,6 +60,9 @@ def accessible(directory: Path, *, read_only: bool, plain_only: bool = True) -> 
     if not directory.is_dir():
         raise missing(directory)
     disk = Disk()
+    if not any(directory.iterdir()):
+        step = "mount its disk, or name the store directory, which holds commitlog/"
+        raise Failure(f"{directory} is empty: there is no store in it", Exit.NOT_FOUND, step)
     check_access(disk, directory, read_only=read_only, plain_only=plain_only)
     return disk
 
@@ -214,7 +217,7 @@ def known_end(
     elif upto is not None and narrowed is not None:
         upto = min(upto, narrowed(disk, directory))
     if upto is not None:
-        talk(f"{name} is in use: records below {upto} are {what}")
+        talk(f"{name} is in use: records that begin below {upto} are {what}")
     else:
         talk(f"{name} is in use, and its flushed offset is unknown: {unknown}")
     return upto

@@ -55,4 +55,4 @@ def dump(
         files, gaps = find_readable_files(given.directory, size)
         search = LogSearch(files, gaps=gaps)
         out.stream(map(message_document, search.messages()), FOUND_COLUMNS)
-        show_damage(search, "restore the damaged files from a backup")
+        show_damage(search, f"pocketmq store verify {given.directory}")

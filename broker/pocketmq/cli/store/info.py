@@ -4,7 +4,7 @@ import click
 
 from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option
-from pocketmq.cli.output import Output
+from pocketmq.cli.output import Exit, Failure, Output, talk
 from pocketmq.cli.store.access import Given, given_options
 
 
@@ -12,11 +12,20 @@ from pocketmq.cli.store.access import Given, given_options
 @given_options
 @form_option
 def info(given: Given, out: Output) -> None:
-    """Describe a store: files and sizes, its last message, how it was stopped."""
+    """Describe a store: files and sizes, its last message, how it was stopped.
+
+    If files of the log are missing or cut short, the rest is described, and the exit code is 10.
+    """
     from pocketmq.tools.inspect import describe
 
     found = describe(*given.opened(with_index=True))
     out.show(_summary(found) if out.form == "table" else found)
+    missing = found["commit_log"]["missing"]
+    for gap in missing:
+        talk(f"Damage: {gap['path']} at {gap['begin']}: {gap['reason']}")
+    if missing:
+        text = f"the log lacks parts: {len(missing)}"
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {given.directory}")
 
 
 def _summary(found: Document) -> Document:

@@ -56,6 +56,9 @@ def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
         with shown_errors(), progress("Restoring", log_bytes(copy)) as advance:
             found = restore_store(Disk(), copy, directory, advance=advance)
     except NotAStore as error:
+        is_store = (copy / "commitlog").is_dir() and not (copy / "backup.json").exists()
+        if Path(error.path) == copy and is_store:
+            raise _no_backup(copy) from error
         if Path(error.path) == copy:
             raise
         raise _refused_place(directory, error) from error
@@ -102,6 +105,16 @@ def _restore_archive(target: str, directory: Path, at_ms: int | None, out: Outpu
     log = {"begin": chosen.begin, "upto": chosen.upto, "files": len(chosen.files)}
     out.show({**document, **log, "restored_to": str(directory)})
     talk("Note: not part of an archive: users and TLS keys")
+
+
+def _no_backup(copy: Path) -> Failure:
+    """Returns the failure for a store that no `store backup` made, or did not finish."""
+    text = f"{copy} is a store, but no finished backup: it has no backup.json"
+    step = (
+        f"pocketmq store verify {copy}; a sound store is served as it is, and copied by cp -a "
+        "while no broker runs on it, or by pocketmq store backup"
+    )
+    return Failure(text, Exit.REFUSED, step)
 
 
 def _refused_place(directory: Path, error: NotAStore) -> Failure:

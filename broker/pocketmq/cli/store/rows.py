@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pocketmq.cli.output import Output, at, columns
+from pocketmq.cli.output import Exit, Failure, Output, at, columns, talk
 from pocketmq.cli.store.access import OpenedStore
 
 UNIT_COLUMNS: Final = columns(
@@ -58,6 +58,23 @@ def print_pending(store: OpenedStore, out: Output) -> None:
     from pocketmq.tools.pending.listing import pending_messages
 
     out.stream((found._asdict() for found in pending_messages(*store)), PENDING_COLUMNS)
+    _refuse_flaws(store)
+
+
+def _refuse_flaws(store: OpenedStore) -> None:
+    """Prints damage of the timer's files; raises Failure, as the damage hides delayed messages."""
+    from pocketmq.tools.pending.timer_files import read_timer_files
+    from pocketmq.tools.store_access import is_live
+
+    if is_live(store.directory):
+        return  # A broker is writing the files.
+    flaws = read_timer_files(store.disk, store.directory).flaws
+    for flaw in flaws:
+        talk(f"Damage: {flaw.path} at byte {flaw.position}: expected {flaw.expected}")
+    if flaws:
+        text = "the timer's files are damaged: delayed messages may be missing above"
+        step = f"pocketmq store verify {store.directory}, which counts them"
+        raise Failure(text, Exit.DAMAGED, step)
 
 
 def print_due(store: OpenedStore, out: Output) -> None:
@@ -66,6 +83,7 @@ def print_due(store: OpenedStore, out: Output) -> None:
     from pocketmq.tools.pending.listing import pending_messages
 
     out.stream(due_counts(pending_messages(*store)), DUE_COLUMNS)
+    _refuse_flaws(store)
 
 
 def print_producers(store: OpenedStore, out: Output) -> None:

@@ -125,16 +125,26 @@ def verify(
             break
     _print(found, out)
     if not found.is_sound:
-        step = f"pocketmq store repair {store.directory}, which shows what it would do"
-        if found.lost_count:
-            step = f"restore a backup, or go on without the lost messages: {step}"
-        if found.gaps or found.head is not None:
-            step = (
-                "restore the files from a backup; without one: pocketmq store repair "
-                f"{store.directory} --accept-loss, which shows what it would do"
-            )
         amounts = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.counts.items()))
-        raise Failure(f"found: {amounts}", Exit.DAMAGED, step)
+        raise Failure(f"found: {amounts}", Exit.DAMAGED, _next_step(found, store.directory))
+
+
+def _next_step(found: "Verification", directory: Path) -> str:
+    """Returns what an operator does about the findings."""
+    if is_without_log(found):
+        return (
+            f"move the files of the log to {directory}/commitlog (RocketMQ's storePathCommitLog "
+            "has their place), or restore them from a copy"
+        )
+    if found.gaps or found.head is not None:
+        return (
+            "restore the files from a backup; without one: pocketmq store repair "
+            f"{directory} --accept-loss, which shows what it would do"
+        )
+    step = f"pocketmq store repair {directory}, which shows what it would do"
+    if found.lost_count:
+        step = f"restore a backup, or go on without the lost messages: {step}"
+    return step
 
 
 def _end_of(store: OpenedStore) -> int | None:
@@ -152,9 +162,20 @@ def _end_of(store: OpenedStore) -> int | None:
 
 def verdict(found: "Verification") -> str:
     """Returns the verdict of a check in one sentence."""
-    if found.lost_count:
+    from pocketmq.tools.verify.timers import is_about_timers
+
+    of_timers = [is_about_timers(finding) for finding in found.findings]
+    if is_without_log(found):
+        text = (
+            "The log is not here: commitlog/ has no file, though queues or index were built of one"
+        )
+    elif found.lost_count:
         text = f"The store is damaged: {_messages(found.lost_count)} lost"
-    elif any(finding.file.startswith(LOG_NAMES) for finding in found.findings):
+    elif of_timers and all(of_timers):
+        text = "No message is lost; files of delayed messages are damaged"
+    elif any(
+        each.file.startswith(LOG_NAMES) for each in found.findings if not is_about_timers(each)
+    ):
         text = "The log is damaged; no message is known to be lost"
     elif not found.is_sound:
         text = "No message is lost; queues, index or small files are damaged"
@@ -170,6 +191,11 @@ def verdict(found: "Verification") -> str:
         count = sum(loss.messages for loss in found.lost_earlier)
         text += f"; {_messages(count)} missing since an earlier repair"
     return text
+
+
+def is_without_log(found: "Verification") -> bool:
+    """Returns whether the directory has queues or index, but no file of their log."""
+    return not found.files and not found.gaps and not found.is_sound
 
 
 def _messages(count: int) -> str:
@@ -209,7 +235,7 @@ def _print(found: "Verification", out: Output) -> None:
         f"Checked {found.records} records, {found.units} units and {found.entries} index entries, "
         f"log {found.log_begin} to {found.log_end}"
     )
-    if LOST_RECORDS in found.counts:
+    if LOST_RECORDS in found.counts and not is_without_log(found):
         talk(
             f"Note: {LOST_RECORDS}: no repair restores these records; `store repair` ends the log "
             f"at {found.log_end}, before them, and reports their messages"

@@ -429,4 +429,4 @@ class WriteFailed(StoreFailed):
 class AllocationFailed(StoreFailed):
     """A file could not be created, and the disk is not full."""
 
-    message = "a file could not be created ({why}); the broker stops; check the directory's owner"
+    message = "a file could not be created ({why}); check the directory's owner and mode"
