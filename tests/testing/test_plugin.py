@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 import pocketmq
+from pocketmq.testing.hanging import notice
 
 SOURCE_ROOT: Final = Path(pocketmq.__file__).parents[1]
 PLUGIN: Final = ("-p", "pocketmq.testing.plugin", "-p", "no:cacheprovider")
@@ -172,6 +173,139 @@ def test_a_setting_that_is_no_text_is_refused(run: Run) -> None:
     )
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*settings of brokers are texts, as in @pytest.mark.rocketmq(*"])
+
+
+@pytest.mark.parametrize(
+    ("mark", "fixture", "failed"),
+    [
+        ("@pytest.mark.rocketmq(S)", "rocketmq_module", True),
+        ("@pytest.mark.rocketmq(S)", "rocketmq_session", True),
+        ("pytestmark = pytest.mark.rocketmq(S)", "rocketmq_session", True),
+        ("pytestmark = pytest.mark.rocketmq(S)", "rocketmq_module", False),
+        ("@pytest.mark.rocketmq(S)", "rocketmq, rocketmq_module", False),
+    ],
+)
+def test_settings_that_no_broker_would_get_fail_the_test(
+    run: Run, mark: str, fixture: str, failed: bool
+) -> None:
+    result = run(
+        f"""
+        import pytest
+
+        S = "broker.name=other"
+        {mark}
+        def test_it({fixture}):
+            assert "'other'" in str({fixture.partition(",")[0]}.client.admin.effective_config())
+        """
+    )
+    result.assert_outcomes(passed=not failed, errors=failed)
+    assert ("@pytest.mark.rocketmq has no effect on a broker" in result.stdout.str()) == failed
+
+
+def test_a_broker_that_does_not_start_is_reported_in_a_line(run: Run) -> None:
+    result = run(
+        """
+        import pytest
+
+        @pytest.mark.rocketmq("broker.nmae=x")
+        def test_it(rocketmq):
+            pass
+        """
+    )
+    result.assert_outcomes(errors=1)
+    shown = result.stdout.str().partition("ERROR at setup")[2].partition("short test summary")[0]
+    assert "the broker did not start: setting broker.nmae (of the test)" in shown
+    assert len(shown.splitlines()) <= 3
+
+
+def test_a_failure_reports_names_that_its_calls_mistyped(run: Run) -> None:
+    result = run(
+        """
+        from pocketmq import Client, ReceiveQuery
+
+        def test_receive(rocketmq):
+            rocketmq.create_topic("orders")
+            rocketmq.create_group("shippers")
+            with Client(rocketmq.endpoint) as client:
+                client.receive(ReceiveQuery("shipers", "orders"))
+
+        def test_dead(rocketmq):
+            rocketmq.create_group("shippers")
+            rocketmq.client.admin.create_topic("orders")
+            rocketmq.client.receive(ReceiveQuery("shippers", "orders"))
+            assert rocketmq.messages("%DLQ%shipers", count=1, timeout=0)
+
+        def test_alive(rocketmq):
+            rocketmq.create_group("shippers")
+            assert rocketmq.messages("%DLQ%shippers", count=1, timeout=0)
+        """
+    )
+    result.assert_outcomes(failed=3)
+    text = result.stdout.str()
+    asked = "did you mean 'shippers', or is create_group('shipers') missing?"
+    assert f"there is no group 'shipers'; {asked}" in text
+    assert "there is no topic '%DLQ%shipers'; did you mean '%DLQ%shippers'?" in text
+    assert "the other messages of group 'shippers' are no dead letters yet: 0 unread" in text
+
+
+def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
+    result = run(
+        """
+        from threading import Event, Thread
+        from pocketmq import Client, Message, Resolution, TailQuery
+        from pocketmq.testing import hanging
+
+        hanging.NOTICE_S = 0.05
+        told, ended = Event(), Event()
+        look = hanging.Notices._look
+        MAIN = hanging.main_thread().ident
+
+        def looking(notices, test):
+            while not hanging.notice(test, hanging.sys._current_frames()[MAIN]):
+                ended.wait(0.01)
+            look(notices, test)
+            told.set()
+
+        hanging.Notices._look = looking
+
+        def then(act):
+            told.clear()
+            ended.clear()
+
+            def work():
+                told.wait()
+                while not ended.wait(0.01):
+                    act()
+
+            Thread(target=work).start()
+
+        def test_tail(rocketmq):
+            rocketmq.create_topic("orders", queues=1)
+            client = Client(rocketmq.endpoint)
+            then(lambda: client.send(Message("orders", b"x")))
+            for _ in rocketmq.client.tail(TailQuery("orders")):
+                break
+            ended.set()
+
+        def test_answer(rocketmq):
+            rocketmq.create_topic("pay", kind="transaction")
+            half = Message("pay", b"x", transactional=True, producer_group="payers")
+            rocketmq.client.send(half)
+            then(lambda: rocketmq.advance_clock(60))
+            rocketmq.client.answer_checks("payers", lambda _: Resolution.COMMIT, count_max=1)
+            ended.set()
+        """
+    )
+    result.assert_outcomes(passed=2)
+    shown = result.stderr.str()
+    assert "::test_tail has run for 0.05 s and waits in tail at test_a_wait" in shown
+    assert "TailQuery(topic, last_count=10, follow=False)" in shown
+    assert "::test_answer has run for 0.05 s and waits in answer_checks at test_a_wait" in shown
+
+
+def test_a_test_that_waits_for_nothing_of_the_client_gets_no_notice() -> None:
+    assert notice("test", sys._getframe()) == ""
+    assert notice("test", None) == ""
 
 
 def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:

@@ -120,6 +120,8 @@ def test_sends_are_refused(rocketmq_module: RocketMQ, client: Client) -> None:
         rocketmq_module.inject_fault("refuse", code="SUNDAY")
     with pytest.raises(ValueError, match=r"no kind 'refuze'; did you mean refuse\? There are"):
         rocketmq_module.inject_fault("refuze")
+    with pytest.raises(ValueError, match=r"'send'; did you mean SendMessage\? There are"):
+        rocketmq_module.inject_fault("refuse", "send")
     with pytest.raises(ValueError, match=r"'SendMesage'; did you mean SendMessage\? There are"):
         rocketmq_module.inject_fault("refuse", "SendMesage")
 
@@ -220,6 +222,44 @@ def test_settings_are_the_tests(rocketmq: RocketMQ) -> None:
     rocketmq.create_topic("unknown")
     with pytest.raises(errors.TopicExists):
         rocketmq.create_topic("unknown", "fifo")
+
+
+@pytest.mark.rocketmq("access.check=on")
+def test_a_test_may_have_its_calls_checked(rocketmq: RocketMQ) -> None:
+    rocketmq.create_topic("orders")
+    with Client(rocketmq.endpoint) as client, pytest.raises(errors.Unauthenticated):
+        client.send(Message("orders", b"x"))
+    keys = {"access_key": rocketmq.access_key, "secret_key": rocketmq.secret_key}
+    with Client(rocketmq.endpoint, **keys) as client:  # type: ignore[arg-type]
+        client.send(Message("orders", b"x"))
+    rocketmq.restart()
+    assert bodies(rocketmq, "orders", 1) == [b"x"]
+
+
+def test_further_brokers_have_their_own_stores_and_settings(
+    rocketmq: RocketMQ, rocketmq_factory: Callable[..., RocketMQ]
+) -> None:
+    second, strict = rocketmq_factory(), rocketmq_factory("broker.auto_create_topics=false")
+    second.client.send(Message("orders", b"2"))
+    assert (bodies(rocketmq, "orders"), bodies(second, "orders", 1)) == ([], [b"2"])
+    with pytest.raises(errors.TopicNotFound):
+        strict.client.send(Message("orders", b"x"))
+    with pytest.raises(BrokerNotStarted, match=r"did you mean broker\.name"):
+        rocketmq_factory("broker.nmae=x")
+
+
+@pytest.mark.parametrize("name", ["ReceiveMessage", "Receive"])
+def test_a_method_has_one_fault_for_both_protocols(
+    name: str, rocketmq_module: RocketMQ, client: Client
+) -> None:
+    rocketmq_module.create_topic("both")
+    rocketmq_module.create_group("both")
+    with (
+        rocketmq_module.inject_fault("refuse", name, times=1) as fault,
+        pytest.raises(ClientError, match="a fault of the test"),
+    ):
+        client.receive(ReceiveQuery("both", "both"))
+    assert fault.hits == 1
 
 
 def test_a_broker_that_cannot_start_says_why(

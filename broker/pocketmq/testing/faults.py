@@ -33,6 +33,17 @@ TELEMETRY: Final = "Telemetry"
 REFUSE: Final = "refuse"
 DELAY: Final = "delay"
 LOSE_ANSWER: Final = "lose_answer"
+NAMES: Final = (
+    {"ReceiveMessage", "Receive"},
+    {"AckMessage", "Ack"},
+    {"ChangeInvisibleDuration", "ChangeInvisible"},
+    {"ForwardMessageToDeadLetterQueue", "ForwardToDeadLetters"},
+    {"RecallMessage", "Recall"},
+    {"QueryOffset", "QueryOffsets"},
+    {"GetOffset", "FetchOffset"},
+    {"UpdateOffset", "CommitOffset"},
+)
+"""Methods of RocketMQ's protocol, and of `pocketmq.v1` under another name: a fault hits both."""
 CALL_FAULTS: Final = (REFUSE, DELAY, LOSE_ANSWER)
 
 
@@ -107,7 +118,8 @@ class Faults:
         for name in fault.methods:
             _check("method", name, self._methods)
         number = next(self._numbers)
-        self._by_number[number] = fault
+        both = (names for names in NAMES if names & fault.methods)
+        self._by_number[number] = replace(fault, methods=fault.methods.union(*both))
         return number
 
     def clear(self, number: int) -> None:
@@ -190,7 +202,8 @@ def _refusing(service: Service) -> Refuse:
 def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = ()) -> None:
     if given not in known:
         names = sorted([*known, *others])
-        near = nearest(given, names)
+        words = {name.removesuffix("Message").lower(): name for name in names}
+        near = words.get(given.lower()) or nearest(given, names)
         hint = f"did you mean {near}? There" if near else "there"
         raise ValueError(f"there is no {what} {given!r}; {hint} are {', '.join(names)}")
 

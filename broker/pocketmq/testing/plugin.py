@@ -3,29 +3,38 @@
     rocketmq           a broker for one test
     rocketmq_module    a broker for all tests of a module
     rocketmq_session   a broker for all tests of a run, or of a pytest-xdist worker
+    rocketmq_factory   further brokers for one test: rocketmq_factory("broker.name=second")
 
     @pytest.mark.rocketmq("limits.max_message_size_bytes=1MiB")     settings for a test's own broker
+    pytestmark = pytest.mark.rocketmq(...)                          also for the module's broker
 
 Installing the package registers the plugin. It imports no module of the broker before a test needs
 one.
 """
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
 import pytest
 
-from pocketmq.testing.broker_process import Spawner
+from pocketmq.testing.broker_process import BrokerNotStarted, Spawner
+from pocketmq.testing.hanging import Notices
 from pocketmq.testing.rocketmq import RocketMQ
 
 MARKER: Final = "rocketmq"
 SETTINGS: Final = "rocketmq_settings"
 RUNNING: Final = pytest.StashKey[list[RocketMQ]]()
 SPAWNER: Final = pytest.StashKey[Spawner]()
+NOTICES: Final = pytest.StashKey[Notices]()
 NOTES: Final = "Notes of the fixture rocketmq"
+WITHOUT_EFFECT: Final = (
+    "@pytest.mark.rocketmq has no effect on a broker that tests share: use the fixture rocketmq; "
+    "for rocketmq_module write pytestmark = pytest.mark.rocketmq(...) in the module, for "
+    "rocketmq_session rocketmq_settings in pytest's configuration"
+)
 SECTION: Final = "Log of the broker at {endpoint}"
 
 
@@ -41,11 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", about)
     config.stash[RUNNING] = []
     config.stash[SPAWNER] = Spawner()
+    config.stash[NOTICES] = Notices()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Ends the spawner and all its brokers."""
     config.stash[SPAWNER].close()
+    config.stash[NOTICES].close()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -62,7 +73,27 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
     """Makes the logs and notes of running brokers begin with this test."""
     for one in item.config.stash[RUNNING]:
         one.mark_log()
+    _check_marks(item)
     yield
+
+
+def _check_marks(item: pytest.Item) -> None:
+    """Fails a test whose settings no broker would get."""
+    names = getattr(item, "fixturenames", ())
+    if MARKER in names or not {"rocketmq_module", "rocketmq_session"} & {*names}:
+        return
+    for node, _ in item.iter_markers_with_node(MARKER):
+        if not (isinstance(node, pytest.Module) and "rocketmq_module" in names):
+            pytest.fail(WITHOUT_EFFECT, pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Tells of a test that waits for messages without an end."""
+    if not item.config.stash[RUNNING]:
+        return (yield)
+    with item.config.stash[NOTICES].during(item.nodeid):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -75,6 +106,8 @@ def pytest_runtest_makereport(
     report = yield
     if report.failed:
         for one in item.config.stash[RUNNING]:
+            if call.excinfo is not None:
+                one.explain(call.excinfo.value)
             if one.notes:
                 report.sections.append((NOTES, "\n".join(one.notes)))
             report.sections.append((SECTION.format(endpoint=one.endpoint), one.log))
@@ -110,21 +143,37 @@ def rocketmq(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[RocketMQ]:
     """A broker for one test."""
-    own = [text for mark in request.node.iter_markers(MARKER) for text in _settings_of(mark)]
     directory = tmp_path_factory.mktemp("rocketmq")
-    with _running(request.config, rocketmq_spawner, directory, own) as broker:
+    with _started(request, rocketmq_spawner, directory, _marked(request.node)) as broker:
         yield broker
 
 
-def _settings_of(mark: pytest.Mark) -> tuple[str, ...]:
-    """Returns the settings of a marker.
+@pytest.fixture
+def rocketmq_factory(
+    request: pytest.FixtureRequest,
+    rocketmq_spawner: Spawner,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[..., RocketMQ]]:
+    """Starts brokers with the given settings, which end with the test."""
+    with ExitStack() as brokers:
 
-    Errors   pytest.UsageError: arguments that are no texts
-    """
-    if mark.kwargs or not all(isinstance(text, str) for text in mark.args):
-        example = '@pytest.mark.rocketmq("broker.auto_create_topics=false")'
-        raise pytest.UsageError(f"settings of brokers are texts, as in {example}")
-    return mark.args
+        def start(*settings: str) -> RocketMQ:
+            directory = tmp_path_factory.mktemp("rocketmq")
+            running = _running(request.config, rocketmq_spawner, directory, settings)
+            return brokers.enter_context(running)
+
+        yield start
+
+
+def _marked(node: pytest.Item | pytest.Collector) -> list[str]:
+    """Returns the settings of a node's markers; fails for arguments that are no texts."""
+    settings: list[str] = []
+    for mark in node.iter_markers(MARKER):
+        if mark.kwargs or not all(isinstance(text, str) for text in mark.args):
+            example = '@pytest.mark.rocketmq("broker.auto_create_topics=false")'
+            pytest.fail(f"settings of brokers are texts, as in {example}", pytrace=False)
+        settings += mark.args
+    return settings
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +184,7 @@ def rocketmq_module(
 ) -> Iterator[RocketMQ]:
     """A broker for all tests of a module."""
     directory = tmp_path_factory.mktemp("rocketmq-module")
-    with _running(request.config, rocketmq_spawner, directory) as broker:
+    with _started(request, rocketmq_spawner, directory, _marked(request.node)) as broker:
         yield broker
 
 
@@ -147,16 +196,30 @@ def rocketmq_session(
 ) -> Iterator[RocketMQ]:
     """A broker for all tests of a run."""
     directory = tmp_path_factory.mktemp("rocketmq-session")
-    with _running(request.config, rocketmq_spawner, directory) as broker:
+    with _started(request, rocketmq_spawner, directory) as broker:
+        yield broker
+
+
+@contextmanager
+def _started(
+    request: pytest.FixtureRequest, spawner: Spawner, directory: Path, own: Sequence[str] = ()
+) -> Iterator[RocketMQ]:
+    """Runs a fixture's broker; its failure to start is reported without a trace of pytest."""
+    with ExitStack() as stack:
+        try:
+            broker = stack.enter_context(_running(request.config, spawner, directory, own))
+        except BrokerNotStarted as error:
+            why = f"the broker did not start: {error}"
+            raise pytest.fail.Exception(why, pytrace=False) from None
         yield broker
 
 
 @contextmanager
 def _running(
-    config: pytest.Config, spawner: Spawner, directory: Path, own: list[str] | None = None
+    config: pytest.Config, spawner: Spawner, directory: Path, own: Sequence[str]
 ) -> Iterator[RocketMQ]:
     """Runs a broker for a block, and deletes its store at the end."""
-    broker = RocketMQ(spawner, directory, [*config.getini(SETTINGS), *(own or [])])
+    broker = RocketMQ(spawner, directory, [*config.getini(SETTINGS), *own])
     config.stash[RUNNING].append(broker)
     try:
         yield broker

@@ -12,6 +12,7 @@ import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from secrets import token_hex
 from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -34,6 +35,7 @@ LOG_SIZE_MAX: Final = 64 * 1024
 """Upper limit of a log's bytes in the report of a failure."""
 DISK_FULL: Final = "disk_full"
 START_STEP: Final = "restart() of the fixture starts the broker again, with its store and address"
+CHECKING: Final = ("access.check=on", "access.check=users")
 ANY_PORT: Final = "127.0.0.1:0"
 
 
@@ -83,6 +85,10 @@ class RocketMQ:
         self._spawner = spawner
         self._settings = list(settings)
         self._store, self._log = directory / "store", directory / "broker.log"
+        self.access_key, self.secret_key = "", ""
+        """Sign calls of the user `admin`; "" unless a setting turns access.check on."""
+        if any(one.replace(" ", "") in CHECKING for one in settings):
+            self._add_admin(directory / "admin_secret")
         self._log_begin = 0
         self.notes: list[str] = []
         """Reported if the test fails: unknown topics and groups, messages that were held back."""
@@ -90,6 +96,12 @@ class RocketMQ:
         self._client: Client | None = None
         self._process = self._begin(ANY_PORT)
         self.endpoint = self._process.endpoint
+
+    def _add_admin(self, path: Path) -> None:
+        """Gives the broker a first user, whose keys sign the fixture's own calls."""
+        self.access_key, self.secret_key = "admin", token_hex(16)
+        path.write_text(self.secret_key)
+        self._settings.insert(0, f"access.admin_secret_path={path}")
 
     def _begin(self, listen: str) -> BrokerProcess:
         request = {
@@ -105,7 +117,10 @@ class RocketMQ:
         if self._client is None:
             from pocketmq.client import Client
 
-            self._client = Client(self.endpoint, start_step=START_STEP)
+            self._client = Client(
+                self.endpoint, access_key=self.access_key, secret_key=self.secret_key,
+                start_step=START_STEP,
+            )  # fmt: skip
         return self._client
 
     # -- topics, groups, messages ------------------------------------------------------------------
@@ -159,15 +174,48 @@ class RocketMQ:
                 return None
 
         found = self._until(look, lambda messages: len(messages or ()) >= count, timeout)
-        if found is None:
-            self._note_absence("messages", "topic", topic, self._topic_names())
-        elif len(found) < count:
-            self._note_held_back(topic)
+        if found is None or len(found) < count:
+            self._note_lack(topic, exists=found is not None)
         return sorted(found or (), key=lambda one: one.physical_offset)
 
     def _note_absence(self, method: str, kind: str, name: str, names: Iterable[str]) -> None:
         """Notes that a topic or group does not exist, as its name may be mistyped."""
         self._note(f"{method}({name!r}): there is no {kind} {name!r}{_hint_of(name, names)}")
+
+    def _note_lack(self, topic: str, *, exists: bool) -> None:
+        """Notes why a topic may have fewer messages than the test waited for."""
+        from pocketmq.model.topic import DLQ_PREFIX, dead_letter_topic
+
+        group = topic.removeprefix(DLQ_PREFIX)
+        groups = self._group_names()
+        if group != topic and group in groups:
+            lag = self._left(group, "") or 0
+            self._note(
+                f"messages({topic!r}): the other messages of group {group!r} are no dead letters "
+                f"yet: {lag} unread, leased, or waiting for a retry"
+            )
+        elif exists:
+            self._note_held_back(topic)
+        else:
+            names = [*self._topic_names(), *map(dead_letter_topic, groups)]
+            self._note_absence("messages", "topic", topic, names)
+
+    def explain(self, error: BaseException) -> None:
+        """Notes the name that was probably meant, if an error of this broker tells of no such."""
+        kind = {"TopicNotFound": "topic", "GroupNotFound": "group"}.get(
+            getattr(error, "reason", "")
+        )
+        if kind is None or getattr(error, "endpoint", "") != self.endpoint:
+            return
+        from pocketmq.client import ClientError
+
+        name = str(getattr(error, kind))
+        try:
+            names = [*self._topic_names()] if kind == "topic" else self._group_names()
+        except ClientError:
+            return
+        text = f"there is no {kind} {name!r}{_hint_of(name, names)}"
+        self._note(f"{text.rstrip('?')}, or is create_{kind}({name!r}) missing?")
 
     def _note_held_back(self, topic: str) -> None:
         """Notes messages that are not in a topic yet."""
