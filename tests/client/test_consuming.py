@@ -31,6 +31,7 @@ async def test_what_is_received_is_settled_by_its_handle(desk: Desk) -> None:
     client = desk.client
     first, second, third = await client.receive(QUERY)
     assert (first.message.body, first.attempt, first.message.tag) == (b"a", 1, "A")
+    assert first.body == b"a"
     assert first.invisible_until_ms == desk.broker.clock.wall + 30_000
     (done,) = await client.ack("g", "orders", [first.receipt_handle])
     assert done.status is OK

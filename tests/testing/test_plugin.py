@@ -229,6 +229,10 @@ def test_a_failure_reports_names_that_its_calls_mistyped(run: Run) -> None:
             with Client(rocketmq.endpoint) as client:
                 client.receive(ReceiveQuery("shipers", "orders"))
 
+        def test_alone(rocketmq):
+            rocketmq.create_topic("orders")
+            rocketmq.client.receive(ReceiveQuery("shippers", "orders"))
+
         def test_dead(rocketmq):
             rocketmq.create_group("shippers")
             rocketmq.client.admin.create_topic("orders")
@@ -240,8 +244,9 @@ def test_a_failure_reports_names_that_its_calls_mistyped(run: Run) -> None:
             assert rocketmq.messages("%DLQ%shippers", count=1, timeout=0)
         """
     )
-    result.assert_outcomes(failed=3)
+    result.assert_outcomes(failed=4)
     text = result.stdout.str()
+    assert "there is no group 'shippers': is create_group('shippers') missing?" in text
     asked = "did you mean 'shippers', or is create_group('shipers') missing?"
     assert f"there is no group 'shipers'; {asked}" in text
     assert "there is no topic '%DLQ%shipers'; did you mean '%DLQ%shippers'?" in text

@@ -201,6 +201,11 @@ class Leased(NamedTuple):
     attempt: int
     invisible_until_ms: int
 
+    @property
+    def body(self) -> bytes:
+        """The message's body."""
+        return self.message.body
+
 
 class KeyQuery(NamedTuple):
     """Parameters of a query by key; times in ms, 0 means the broker's default."""

@@ -214,8 +214,9 @@ class RocketMQ:
             names = [*self._topic_names()] if kind == "topic" else self._group_names()
         except ClientError:
             return
-        text = f"there is no {kind} {name!r}{_hint_of(name, names)}"
-        self._note(f"{text.rstrip('?')}, or is create_{kind}({name!r}) missing?")
+        hint = _hint_of(name, names)
+        lead = f"{hint.rstrip('?')}, or" if hint else ":"
+        self._note(f"there is no {kind} {name!r}{lead} is create_{kind}({name!r}) missing?")
 
     def _note_held_back(self, topic: str) -> None:
         """Notes messages that are not in a topic yet."""
