@@ -113,6 +113,17 @@ class Party:
         with (self.place / "ballast").open("wb") as file, suppress(OSError):  # A race for the rest.
             os.posix_fallocate(file.fileno(), 0, max(free.f_bfree - 8, 1) * free.f_frsize)
 
+    def free(self) -> None:
+        """Frees that room durably: a power cut must not fill the disk again, for the rules of
+        retention delete the oldest files of a full one.
+        """
+        (self.place / "ballast").unlink()
+        descriptor = os.open(self.place, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
 
 def _disk(place: Path, stack: ExitStack, commit_s: int) -> PowerDisk | None:
     """Mounts a file system of its own at a directory; returns None if this machine cannot."""
@@ -332,7 +343,7 @@ class ReplicaLives:
         self.figures["disks filled"] += 1
         party.fill()
         time.sleep(self.chance.uniform(0.1, 0.6))
-        (party.place / "ballast").unlink()
+        party.free()
 
     def _hand_over(self) -> None:
         old = self.leader

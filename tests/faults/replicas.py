@@ -5,6 +5,8 @@
               unless its producer sent it again
     R-order   a queue has the same messages in the same order on both brokers
     R-seen    what a consumer read of either broker stays: no promotion removes it
+    R-purge   messages of an acknowledged purge are on neither broker in the end, and not read where
+              it was acknowledged; no other message is removed
     R-fence   a leader that knows of a later term acknowledges nothing; nor does one what was sent
               after another broker was promoted
 
@@ -20,7 +22,8 @@ from tests.faults.history import Code, Queue
 
 LOST, GAP, TWICE, COPIES = "lost", "gap", "place given twice", "stored twice"
 ORDER, SEEN, FENCED, LATE = "order", "read and removed", "after its fence", "after a promotion"
-KINDS: Final = (LOST, GAP, TWICE, COPIES, ORDER, SEEN, FENCED, LATE)
+BACK: Final = "purged and there"
+KINDS: Final = (LOST, GAP, TWICE, COPIES, ORDER, SEEN, FENCED, LATE, BACK)
 
 
 class Place(NamedTuple):
@@ -65,6 +68,14 @@ class Knows(NamedTuple):
     epoch: int
 
 
+class Purged(NamedTuple):
+    """A broker reported that the messages below a place are purged."""
+
+    at: float
+    node: str
+    place: Place
+
+
 Rows = Mapping[Queue, Sequence[tuple[int, Code]]]
 """Queue offset and message of everything that a reader found in a queue."""
 
@@ -74,12 +85,14 @@ class PairHistory:
     """The views that clients and operators have of both brokers, in any order.
 
     ends      what each broker has once both have settled
+    purging   queue offset below which messages may be missing, as a purge was asked for
     again     how often a message was sent, if more than once
     is_sync   whether acknowledgements waited for the follower
     """
 
-    events: list[Ack | Seen | Leads | Knows] = field(default_factory=list)
+    events: list[Ack | Seen | Leads | Knows | Purged] = field(default_factory=list)
     ends: dict[str, Rows] = field(default_factory=dict)
+    purging: dict[Queue, int] = field(default_factory=dict)
     again: Counter[Code] = field(default_factory=Counter)
     is_sync: bool = True
 
@@ -88,6 +101,7 @@ def faults_of(history: PairHistory) -> list[str]:
     """Returns what is wrong, "KIND: details" each."""
     acks = [one for one in history.events if isinstance(one, Ack)]
     found = [*_dense(history, acks), *_ordered(history.ends), *_fenced(history)]
+    found += _back(history)
     if history.is_sync:
         found += _kept(history)
     return found
@@ -104,7 +118,8 @@ def _kept(history: PairHistory) -> Iterator[str]:
         kind, verb = (LOST, "acknowledged") if isinstance(event, Ack) else (SEEN, "read")
         for node, places in ends.items():
             there = places.get(event.place)
-            if there != event.code:
+            is_purged = event.place.queue_offset < history.purging.get(event.place.queue, 0)
+            if there != event.code and not (is_purged and there is None):
                 yield (
                     f"{kind}: {event.code} was {verb} at {event.place} of {event.node} "
                     f"({event.at:g}), {node} has {there} there"
@@ -120,7 +135,8 @@ def _dense(history: PairHistory, acks: Sequence[Ack]) -> Iterator[str]:
     for node, found in history.ends.items():
         times: Counter[Code] = Counter()
         for queue, rows in found.items():
-            for number, (queue_offset, code) in enumerate(rows):
+            begin = min(rows[0][0], history.purging.get(queue, 0)) if rows else 0
+            for number, (queue_offset, code) in enumerate(rows, begin):
                 times[code] += 1
                 if queue_offset != number:
                     yield f"{GAP}: {node} has {code} at {queue} {queue_offset}, not {number}"
@@ -139,6 +155,24 @@ def _ordered(ends: Mapping[str, Rows]) -> Iterator[str]:
                 rows = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
                 where = f"first {rows[0]}" if rows else f"{len(first)} and {len(second)} messages"
                 yield f"{ORDER}: {one} and {node} differ in {queue}, {where}"
+
+
+def _back(history: PairHistory) -> Iterator[str]:
+    """A read that began in the instant of a purge may still find its messages."""
+    floors: dict[tuple[str, Queue], int] = {}
+    for event in sorted(history.events, key=lambda one: (one.at, isinstance(one, Purged))):
+        if isinstance(event, Purged | Seen):
+            queue, queue_offset = event.place
+            floor = floors.setdefault((event.node, queue), 0)
+            if isinstance(event, Purged):
+                floors[event.node, queue] = max(floor, queue_offset)
+            elif queue_offset < floor:
+                yield f"{BACK}: {event} after a purge of all below {floor}"
+    for (_, queue), floor in floors.items():
+        for node, found in history.ends.items():
+            first = next(iter(found.get(queue, ())), None)
+            if first is not None and first[0] < floor:
+                yield f"{BACK}: {node} has {first[1]} at {queue} {first[0]}, purged below {floor}"
 
 
 def _fenced(history: PairHistory) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.faults.history import Code
 from tests.faults.replicas import (
+    BACK,
     COPIES,
     FENCED,
     GAP,
@@ -22,6 +23,7 @@ from tests.faults.replicas import (
     Leads,
     PairHistory,
     Place,
+    Purged,
     Seen,
     faults_of,
 )
@@ -86,9 +88,18 @@ def late(history: PairHistory) -> None:
     history.events.append(Ack(39, "a", Place(BILLS, 0), (1, 0), 29))
 
 
+def back(history: PairHistory) -> None:
+    history.events.append(Purged(70, "b", Place(ORDERS, 2)))
+    history.purging[ORDERS] = 2
+    for rows in history.ends.values():
+        del rows[ORDERS][:2]  # type: ignore[attr-defined]
+    assert faults_of(history) == []
+    history.events.append(Seen(71, "b", Place(ORDERS, 1), (0, 1)))
+
+
 CHANGES: Final[dict[str, Callable[[PairHistory], None]]] = {
     LOST: lost, GAP: gap, TWICE: given_twice, COPIES: stored_twice, ORDER: reordered,
-    SEEN: removed, FENCED: fenced, LATE: late,
+    SEEN: removed, FENCED: fenced, LATE: late, BACK: back,
 }  # fmt: skip
 
 
@@ -105,7 +116,7 @@ def test_each_kind_of_fault_is_found_and_named(kind: str) -> None:
     assert any(text.startswith(f"{kind}: ") for text in found), found
 
 
-@pytest.mark.parametrize("kind", [LOST, GAP, COPIES, SEEN, FENCED, LATE])
+@pytest.mark.parametrize("kind", [LOST, GAP, COPIES, SEEN, FENCED, LATE, BACK])
 def test_a_fault_of_one_kind_is_none_of_another(kind: str) -> None:
     history = sound()
     CHANGES[kind](history)
@@ -124,3 +135,13 @@ def test_without_waits_for_followers_a_promotion_may_lose_messages() -> None:
     history = sound()
     lost(history)
     assert faults_of(replace(history, is_sync=False)) == []
+
+
+def test_a_purge_removes_no_more_than_was_asked_for_and_lasts() -> None:
+    history = sound()
+    history.events.append(Purged(70, "b", Place(ORDERS, 2)))
+    history.purging[ORDERS] = 2
+    assert {text.partition(":")[0] for text in faults_of(history)} == {BACK}
+    for rows in history.ends.values():
+        del rows[ORDERS][:3]  # type: ignore[attr-defined]
+    assert {text.partition(":")[0] for text in faults_of(history)} == {LOST, SEEN, GAP}

@@ -7,8 +7,9 @@ import pytest
 
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, MARK_FILE, OWN_DIRECTORY
 from pocketmq.model.batch import Destination
-from pocketmq.model.errors import StoreDamaged
+from pocketmq.model.errors import NotReplicated, StoreDamaged
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from pocketmq.services.admin.purge import purge_topic
 from tests.kit.rows import batch
 from tests.kit.store_language import STORE_HOST, put_row
 from tests.sim.disk_image import File, Image
@@ -59,6 +60,61 @@ async def connected(pair: ReplicaPair) -> None:
 async def sent(pair: ReplicaPair, name: str, first: int, count: int = 3) -> None:
     for number in range(first, first + count):
         await pair.put(pair.nodes[name], [(7, number)])
+
+
+def purged_alone(pair: ReplicaPair) -> Callable[[], Awaitable[tuple[str, int]]]:
+    """Returns a coroutine function: purges a queue whose follower is cut off; returns the queue."""
+
+    async def purged() -> tuple[str, int]:
+        a = pair.nodes["a"]
+        for topic in ("orders", "bills"):
+            await pair.created_topic(a, topic)
+        await sent(pair, "a", 0, 8)
+        await a.store.caught_up()
+        queue = max(QUEUES, key=lambda one: a.store.reading.queue_range(*one))
+        pair.history.purging[queue] = a.store.reading.queue_range(*queue)[1]
+        pair.network.stall("a", "b")
+        pair.network.stall("b", "a")
+        for _ in range(2):  # Nothing is left to purge, but still no follower has it.
+            with pytest.raises(NotReplicated):
+                await purge_topic(a.store, queue[0], queue_ids=[queue[1]])
+        return queue
+
+    return purged
+
+
+def test_a_purge_that_no_follower_has_is_an_error_until_one_has_it() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        await connected(pair)
+        topic, queue_id = await purged_alone(pair)()
+        pair.network.heal()
+        await pair.loop.pause(10)
+        a, b = (node.store for node in pair.nodes.values())
+        await purge_topic(a, topic, queue_ids=[queue_id])
+        ends = [store.reading.queue_range(topic, queue_id) for store in (a, b)]
+        assert ends[0][0] == ends[0][1] > 0
+        await pair.settle()
+        assert b.reading.queue_range(topic, queue_id) == ends[0]
+        await pair.compare()
+
+    story(tell)
+
+
+def test_a_purge_that_only_a_former_leader_had_hides_nothing_on_it() -> None:
+    async def tell(pair: ReplicaPair) -> None:
+        a, b = pair.nodes.values()
+        await connected(pair)
+        queue = await purged_alone(pair)()
+        await pair.ask(b, pair.promoted(b))
+        pair.network.heal()
+        await pair.settle()
+        await purge_topic(b.store, next(one for one, _ in QUEUES if one != queue[0]))
+        await pair.loop.pause(5)
+        assert (b.roles.role, a.roles.role) == (LEADER, FOLLOWER)
+        assert a.store.reading.queue_range(*queue) == b.store.reading.queue_range(*queue)
+        assert b.store.reading.queue_range(*queue)[0] == 0
+
+    story(tell)
 
 
 def test_a_former_leader_that_lost_its_disk_does_not_lead_again() -> None:

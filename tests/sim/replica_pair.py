@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 from pocketmq.format.record import decode_record
-from pocketmq.model.administration import TopicChange
+from pocketmq.model.administration import PurgedQueue, TopicChange
 from pocketmq.model.batch import Destination, PutStatus
 from pocketmq.model.errors import BrokerError
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import ReadRange
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER
+from pocketmq.services.admin.purge import purge_topic
 from pocketmq.services.admin.topics import delete_topic, update_topic
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.cold_read import value_of
@@ -30,7 +31,7 @@ from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.tables.copied_files import COPIED
 from pocketmq.store.tables.terms import Fence
 from tests.faults.history import Code, Queue, body_of, code_of
-from tests.faults.replicas import Ack, Knows, Leads, PairHistory, Place, faults_of
+from tests.faults.replicas import Ack, Knows, Leads, PairHistory, Place, Purged, faults_of
 from tests.kit.rows import batch
 from tests.kit.store_language import STORE_HOST, put_row
 from tests.kit.two_stores import log_bytes
@@ -166,6 +167,21 @@ class ReplicaPair:
         change = TopicChange(read_queue_count=4, write_queue_count=4)
         await update_topic(node.store, name, change)
         self.counts["added queues"] += not node.is_dead
+
+    async def purged(self, node: Node, queue: Queue) -> None:
+        """Purges some of a queue's messages; acknowledged, no broker has them in the end."""
+        topic, queue_id = queue
+        if topic not in node.store.tables.topics.names():
+            await node.store.tables.topics.create(topic, queue_count=2)
+        lower, upper = node.store.reading.queue_range(*queue)
+        floor = self.random.randint(lower, upper)
+        self.history.purging[queue] = max(self.history.purging.get(queue, 0), floor)
+        planned = [PurgedQueue(topic, queue_id, lower, floor)]
+        found = await purge_topic(node.store, topic, queue_ids=[queue_id], planned=planned)
+        if found and not node.is_dead:
+            self.counts["purges acknowledged"] += 1
+            place = Place(queue, found[0].new_min_offset)
+            self.history.events.append(Purged(self.loop.time(), node.name, place))
 
     def die(self, node: Node) -> None:
         cut = self.random.random() < CUT_SHARE
@@ -364,7 +380,7 @@ class ReplicaPair:
             self.history.ends[node.name] = {
                 queue: [
                     (message.queue_offset, code_of(message.body))
-                    for message in await pulled(node.store, queue, 0)
+                    for message in await pulled(node.store, queue, _first(node, queue))
                 ]
                 for queue in QUEUES
             }
@@ -378,6 +394,10 @@ def _marked(node: Node, image: Image) -> tuple[int, int]:
     parts.checkpoint.load()
     parts.mark.open()
     return parts.mark.valid_upto(parts.checkpoint.content) or 0, parts.mark.oldest_base
+
+
+def _first(node: Node, queue: Queue) -> int:
+    return node.store.reading.queue_range(*queue)[0]
 
 
 def log_file(image: Image, name: str) -> File:

@@ -22,6 +22,7 @@ from tests.sim.seeded_store import STORE, tell_seeded
 HOUR_MS: Final = 3_600_000
 STEPS: Final = (
     *("send",) * 14, *("read",) * 4, *("rest",) * 14, *("commit",) * 2, *("create",) * 2,
+    *("purge",) * 4,
     *("cut",) * 2, "stall", *("heal",) * 6, "slow", "wait", *("kill",) * 2, *("arm",) * 2,
     "both", *("restart",) * 8, *("promote",) * 2, *("demote",) * 6, "hand_over", "stop", "wipe",
     *("damage",) * 3, "lose_end", *("jump",) * 3, *("fill",) * 2, *("room",) * 4,
@@ -99,6 +100,10 @@ class ReplicaWalk(ReplicaPair):
         for node in self.leaders():
             self._seq += 1
             self._begin(node, self._lives(node, f"topic-{self._seq}", self._seq % 3))
+
+    async def step_purge(self) -> None:
+        for node in self.leaders():
+            self._begin(node, self.purged(node, self.random.choice(QUEUES)))
 
     async def _lives(self, node: Node, name: str, way: int) -> None:
         """Creates a topic, and then deletes it, adds queues to it, or leaves it."""

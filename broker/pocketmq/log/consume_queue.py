@@ -407,10 +407,10 @@ class ConsumeQueue:
         self.unit_min = unit_min
         self.min_offset = max(unit_min, self.floor)
 
-    def raise_floor(self, queue_offset: int) -> None:
-        """Makes the messages below a queue offset unreachable; a lower floor has no effect."""
+    def set_floor(self, queue_offset: int) -> None:
+        """Makes the messages below a queue offset unreachable, and those above it reachable."""
         assert queue_offset <= self.max_offset, "the floor is above the queue's end"
-        self.floor = max(self.floor, queue_offset)
+        self.floor = queue_offset
         self.min_offset = max(self.unit_min, self.floor)
 
     def trim(self, min_physical_offset: int) -> list[MappedFile]:

@@ -17,7 +17,7 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Final
 
@@ -27,6 +27,7 @@ from pocketmq.model.errors import (
     DiskFull,
     FollowersLate,
     NotLeader,
+    NotReplicated,
     StoreDamaged,
     StoreFailed,
 )
@@ -287,11 +288,12 @@ class MessageStore:
             return queue.max_offset if queue is not None else 0
         return self.writing.writer.next_offsets.get((topic, queue_id), 0)
 
-    def _apply_floors(self, floors: Mapping[QueueKey, int]) -> None:
-        for key, floor in floors.items():
+    def _apply_floors(self, keys: Iterable[QueueKey]) -> None:
+        floors = self.tables.floors.all()
+        for key in keys:
             queue = self._structures.queues.find(*key)
             if queue is not None:
-                queue.raise_floor(min(floor, queue.max_offset))
+                queue.set_floor(min(floors.get(key, 0), queue.max_offset))
 
     async def all_durable(self) -> None:
         """Waits until every record appended so far is durable, in either flush mode.
@@ -523,13 +525,17 @@ class MessageStore:
         """Makes the messages below queue offsets unreachable; durable when it returns.
 
         Shape    no floor is above the end of its queue
-        Errors   DiskFull, StoreFailed, StoreDamaged: nothing is purged
+        Errors   DiskFull, StoreFailed, StoreDamaged: nothing is purged; NotReplicated: it is purged
         """
         if self.damage is not None:
             raise self.damage
         # A floor above the durable end would hide messages that follow a crash.
         await self.all_durable()
-        await self.tables.floors.raise_durably(floors)
+        try:
+            await self.tables.floors.raise_durably(floors)
+        except NotReplicated:
+            self._apply_floors(floors)
+            raise
         self._apply_floors(floors)
 
     def expire(self, floors: Mapping[QueueKey, int]) -> None:
@@ -546,7 +552,7 @@ class MessageStore:
         if name == TOPICS:
             self.tables.adopt(self._structures.queues.queues, self._structures.batch_topics)
         elif name == FLOORS:
-            self._apply_floors(self.tables.floors.all())
+            self._apply_floors(self._structures.queues.queues)  # A leader may have lower ones.
 
     async def drop_removed(self) -> None:
         """Removes the queues that have only messages of removed topics, on a follower."""

@@ -1,6 +1,7 @@
 """Durable tables: a change is on disk when `saved` returns, and many changes share a write."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.files.table_file import TableFile
-from pocketmq.model.errors import DiskFull
-from pocketmq.store.tables.durable_table import DurableTable
+from pocketmq.model.errors import DiskFull, NotReplicated
+from pocketmq.store.tables.durable_table import DurableTable, Saving
 from tests.kit.store_language import until
 from tests.sim.quick_disk import QuickDisk
 
@@ -97,3 +98,33 @@ async def test_a_caller_may_give_up_and_the_change_is_written(table: Table) -> N
             await saving
     await table.durable.saved()
     assert table.on_disk == ["a"]
+
+
+async def test_a_change_is_stored_although_an_earlier_one_was_not_replicated() -> None:
+    words, written, may_write = ["first"], list[list[str]](), threading.Event()
+
+    def begin() -> Callable[[], None]:
+        taken = [*words]
+
+        def work() -> None:
+            assert may_write.wait(10)
+            written.append(taken)
+
+        return work
+
+    lacking = NotReplicated(path="table.json", count=0, limit=1)
+    with ThreadPoolExecutor(1) as pool:
+        saving = Saving(pool, begin, lambda then: then(lacking))
+        saves = []
+        for word in ("second", "third"):
+            saving.touch()
+            saves.append(asyncio.create_task(saving.saved()))
+            await asyncio.sleep(0)
+            words.append(word)
+        may_write.set()
+        for save in saves:
+            with pytest.raises(NotReplicated, match="is stored here"):
+                await save
+        await until(lambda: len(written) == len(saves))
+    assert written[0] == ["first"]
+    assert "second" in written[1]

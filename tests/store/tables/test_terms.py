@@ -1,6 +1,7 @@
 """Terms of leaders: durable when they are written, and compared to find where two logs agree."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,27 @@ def test_other_fields_that_nobody_writes_are_refused(change: dict[str, object]) 
     disk.write_file(FILE, json.dumps({"role": "", "leader": "", "terms": [], **change}).encode())
     with pytest.raises(TableUnreadable):
         loaded(disk)
+
+
+def test_two_connections_that_fence_at_once_write_one_after_the_other() -> None:
+    disk, second_writes = SimDisk(), threading.Event()
+    terms = loaded(disk)
+    terms.lead(0)
+    fence = Fence(2, 900, "b:1")
+    second = threading.Thread(target=terms.shut, args=[fence])
+    overlaps: list[str] = []
+
+    def called(call: str, path: Path) -> None:
+        if threading.current_thread() is second:
+            second_writes.set()
+        elif second.ident is None:
+            second.start()
+            if second_writes.wait(0.2):
+                overlaps.append(call)
+
+    disk.hook = called
+    terms.shut(fence)
+    second.join()
+    assert second_writes.is_set()
+    assert overlaps == []
+    assert loaded(SimDisk(disk.image)).fence == fence

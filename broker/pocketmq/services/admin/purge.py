@@ -30,7 +30,8 @@ async def purge_topic(
                 later; empty: all
     Returns     the changed queues: those of the topic, then those of its retry topics
     Errors      IllegalTopic, SystemTopic, TopicNotFound, UnsupportedTopic, QueueOutOfRange,
-                IllegalNumber, DiskFull, StoreDamaged, StorageError, DiskSlow, FollowersLate
+                IllegalNumber, DiskFull, StoreDamaged, StorageError, DiskSlow, FollowersLate,
+                NotReplicated
     Source      none; RocketMQ deletes whole files only
     """
     config = changeable_topic(store, name, why="purge")
@@ -51,7 +52,7 @@ async def purge_topic(
         keys = [key for key in keys if key in ends]
     found = [await _purged(store, key, before_ms, ends.get(key, OFFSET_MAX)) for key in keys]
     purged = [queue for queue in found if queue.message_count]
-    if purged and not dry_run:
+    if not dry_run:  # If nothing is left to purge, an earlier purge may not be replicated yet.
         floors = {(queue.topic, queue.queue_id): queue.new_min_offset for queue in purged}
         await asyncio.shield(store.purge(floors))
     return purged

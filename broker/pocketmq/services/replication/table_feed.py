@@ -32,9 +32,9 @@ from pocketmq.services.replication.timer_feed import TimerFeed
 from pocketmq.store.tables.copied_files import (
     COPIED,
     EARLY,
-    IN_ORDER,
     JOURNAL,
     ORDERS,
+    REPEATED,
     TIMER_CHECK,
     CopiedFiles,
     Then,
@@ -293,8 +293,8 @@ class TableFeed:
         self._ring()
 
     def _give_up(self, wait: _Wait) -> None:
-        """Ends a wait; without error for files IN_ORDER, whose loss only repeats messages."""
-        if wait.name in IN_ORDER:
+        """Ends a wait; without error for files whose loss only repeats messages."""
+        if wait.name in REPEATED:
             wait.then(None)
             return
         have = sum(one.acknowledged >= wait.seq for one in self._cursors)

@@ -3,6 +3,7 @@
     EARLY      may be ahead of the follower's log
     IN_ORDER   refer to records. A follower writes them once it has these records: an offset beyond
                its log would hide other messages
+    REPEATED   of these, files whose loss only repeats messages
 
 docs/reference/formats/followers.md lists all files of a store, with the reasons why a follower
 needs them or does not.
@@ -69,13 +70,13 @@ EARLY: Final = (
     f"{OWN_DIRECTORY}/{ARCHIVED_FILE}",
     f"{CONFIG_DIRECTORY}/{SUBSCRIPTIONS_FILE}",
 )
-IN_ORDER: Final = (
+REPEATED: Final = (
     *(OFFSETS, LMQ_OFFSETS, ORDERS, JOURNAL),
     DELAY_OFFSETS,
     TIMER_CHECK,
     TIMER_COUNTS,
-    FLOORS,
 )
+IN_ORDER: Final = (*REPEATED, FLOORS)
 COPIED: Final = (*EARLY, *IN_ORDER)
 """Names of the files, relative to the store, in the order of a first copy."""
 

@@ -73,7 +73,7 @@ class Saving:
     async def saved(self) -> None:
         """Waits until every change so far is durable, here and on enough followers.
 
-        Errors   DiskFull, StoreFailed; NotReplicated, unless the file is IN_ORDER (copied_files.py)
+        Errors   DiskFull, StoreFailed; NotReplicated, unless the file is REPEATED (copied_files.py)
         """
         change = self._change
         self.save_soon()
@@ -125,6 +125,8 @@ class Saving:
             return
         self._written = self._saved.value  # The next call of `saved` repeats the write.
         self._saved.fail(error)
+        if self._change > change:  # Later changes failed as well, and must be stored here at least.
+            self.save_soon()
 
 
 class DurableTable(Saving):

@@ -17,6 +17,7 @@ from pocketmq.files.table_file import TableFile
 from pocketmq.format.json_text import read_object
 from pocketmq.format.names import FLOORS_FILE, OWN_DIRECTORY
 from pocketmq.format.table_json import queue_offsets
+from pocketmq.model.errors import NotReplicated
 from pocketmq.model.message import QueueKey
 from pocketmq.store.tables.durable_table import DurableTable, Encode
 
@@ -77,14 +78,16 @@ class QueueFloors:
             self._durable.when_saved(lambda _: None)  # The next write repeats a failed write.
 
     async def raise_durably(self, floors: Mapping[QueueKey, int]) -> None:
-        """Raises floors; durable when it returns. After an error no floor is raised.
+        """Raises floors; durable when it returns.
 
-        Errors   DiskFull, StoreFailed
+        Errors   DiskFull, StoreFailed: no floor is raised; NotReplicated: they are raised
         """
         before = dict(self._floors)
         self.rise(floors)
         try:
             await self._durable.saved()
+        except NotReplicated:
+            raise
         except BaseException:
             for key in floors:
                 self._floors[key] = before.get(key, 0)

@@ -15,6 +15,7 @@ Source: EpochFileCache, for the idea; RocketMQ has epochs only with its controll
 import json
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 from pocketmq.files.disk import Disk
@@ -48,13 +49,15 @@ class Fence(NamedTuple):
 class TermTable:
     """The terms of one store. All writes are durable when they return, and block.
 
+    Threads may write at the same time: two connections may fence a leader in the same instant.
     Except in `shut`, a write that raises DiskFull or StoreFailed changes no attribute. After
     FsyncFailed, the file may have the new content.
     """
 
-    __slots__ = ("_file", "fence", "history", "leader", "role")
+    __slots__ = ("_file", "_lock", "fence", "history", "leader", "role")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
+        self._lock = Lock()
         self._file = TableFile(disk, directory / OWN_DIRECTORY / TERMS_FILE)
         self.role = ""
         """LEADER or FOLLOWER, as an operator chose; "": the settings decide."""
@@ -102,24 +105,27 @@ class TermTable:
         former   address of the leader that it followed; "": `leader`, from the last `follow`
         Errors   DiskFull, StoreFailed
         """
-        above = max(self.epoch, self.fence.epoch if self.fence else 0)
-        kept = [term for term in self.history if term.begin <= end]
-        self._write(LEADER, former or self.leader, [*kept, Term(above + 1, end)], None)
+        with self._lock:
+            above = max(self.epoch, self.fence.epoch if self.fence else 0)
+            kept = [term for term in self.history if term.begin <= end]
+            self._write(LEADER, former or self.leader, [*kept, Term(above + 1, end)], None)
 
     def follow(self, leader: str) -> None:
         """Makes this broker a follower of the one at "host:port".
 
         Errors   DiskFull, StoreFailed
         """
-        self._write(FOLLOWER, leader, self.history, None)
+        with self._lock:
+            self._write(FOLLOWER, leader, self.history, None)
 
     def adopt(self, history: list[Term]) -> None:
         """Takes over the terms of the leader, before any of its records is appended.
 
         Errors   DiskFull, StoreFailed
         """
-        if history != self.history:
-            self._write(self.role, self.leader, history, self.fence)
+        with self._lock:
+            if history != self.history:
+                self._write(self.role, self.leader, history, self.fence)
 
     def shut(self, fence: Fence) -> None:
         """Fences this leader.
@@ -127,8 +133,9 @@ class TermTable:
         Errors   DiskFull, StoreFailed: the fence holds only until the process ends
         """
         assert fence.epoch >= self.epoch, "a fence is of an earlier epoch"
-        self.fence = fence
-        self._write(self.role, self.leader, self.history, fence)
+        with self._lock:
+            self.fence = fence
+            self._write(self.role, self.leader, self.history, fence)
 
     def common_end(self, epoch: int, end: int) -> int:
         """Returns the offset up to which a log of an earlier term may agree with this store's log.
