@@ -391,7 +391,9 @@ async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
     assert isinstance(refusal, DiskAboveLimit)
     assert "91 % used with 9 bytes free, sends are refused above 90 %" in str(refusal)
     assert house.bases == [2]
-    assert house.retention.status == "refusing sends"
+    assert house.retention.status == (
+        "refusing sends: the disk is 91 % used, the limit is 90 % (retention.disk_refuse_percent)"
+    )
     house.used = 60
     await house.round(0)
     assert house.refusals[-1] is None

@@ -46,7 +46,7 @@ from pocketmq.services.replication.roles import Link, Roles
 from pocketmq.services.retention import DiskSpace, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.holding import holder_at
+from pocketmq.store.read.holding import held_by_leader, holder_at
 from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
 from pocketmq.store.tables.terms import TermTable
 
@@ -320,7 +320,9 @@ def retention_of(
         ),
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
-        find_holder=partial(holder_at, store.reading),
+        find_holder=(
+            held_by_leader if store.settings.leader else partial(holder_at, store.reading)
+        ),
         expire_topics=TopicRetention(store).expire,
         archived=store.tables.archive_mark.read,
     )

@@ -22,6 +22,7 @@ from pocketmq.model.errors import (
     DiskNearlyFull,
     StoreFailed,
 )
+from pocketmq.model.errors.code import shown_room
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Next, Now
@@ -201,6 +202,22 @@ def decide(settings: RetentionSettings, hours: frozenset[int], seen: RetentionSt
     return ""
 
 
+def shortage(refusal: BrokerError) -> str:
+    """Returns why the disk has too little room for sends, with figures and settings; pure."""
+    if isinstance(refusal, DiskAboveLimit):
+        return (
+            f"the disk is {refusal.used_percent} % used, the limit is {refusal.limit_percent} % "
+            "(retention.disk_refuse_percent)"
+        )
+    if isinstance(refusal, DiskNearlyFull):
+        return (
+            f"the disk has {shown_room(refusal.free_bytes)} free, sends need "
+            f"{shown_room(refusal.needed_bytes)} (a commit-log file, the reserve and "
+            "retention.disk_margin_bytes)"
+        )
+    return "the disk is full"
+
+
 class BelievedClock:
     """A wall clock that ignores a large forward change for CLOCK_GRACE_MS."""
 
@@ -244,7 +261,7 @@ class Retention:
     __slots__ = (
         "_any_hour", "_archived", "_asked", "_clock", "_disk_space", "_expire_topics", "_expiry",
         "_find_holder", "_floors", "_hour_of", "_hours", "_is_on", "_needs_trim", "_now",
-        "_refuse", "_room", "_rounds", "_settings",
+        "_refusal", "_refuse", "_room", "_rounds", "_settings",
         "expired_files", "holder", "stats", "unarchived_files",
     )  # fmt: skip
 
@@ -282,6 +299,7 @@ class Retention:
         self._rounds = Rounds(self._endless_rounds)
         self._needs_trim = False
         self._room = DiskRoom.ENOUGH
+        self._refusal: BrokerError | None = None
         self.expired_files = Counter(
             "pocketmq_expired_files_total", "Deleted commit-log files.", ("reason",)
         )
@@ -318,13 +336,13 @@ class Retention:
 
     @property
     def status(self) -> str:
-        """Status for operators: "on", "off" or "refusing sends".
+        """Status for operators: "on", "off", or "refusing sends" with the cause and its setting.
 
         It also names the count of deleted unarchived files, and `holder`, if there are any.
         """
         state = "on" if self._is_on else "off"
-        if self._alert() == 2:
-            state = "refusing sends"
+        if self._refusal is not None:
+            state = f"refusing sends: {shortage(self._refusal)}"
         if lost := sum(self.unarchived_files.values.values()):
             state += f", deleted {lost:.0f} files that an archive lacks"
         if self.holder is None:
@@ -433,7 +451,8 @@ class Retention:
     def _look_at_disk(self) -> None:
         space = self._disk_space()
         self._room = room_of(self._settings, space)
-        self._refuse(refusal_of(self._settings, space))
+        self._refusal = refusal_of(self._settings, space)
+        self._refuse(self._refusal)
 
     def _expire_one(self) -> Generator[Next, None, str]:
         expiry, settings = self._expiry, self._settings

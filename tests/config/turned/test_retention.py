@@ -156,7 +156,7 @@ async def test_above_this_sends_are_refused(tmp_path: Path) -> None:
     async with kept(tmp_path, *ON, *given, "retention.disk_refuse_percent=75", percent=76) as store:
         await store.round()
         assert store.store.state == "read_only"
-        assert store.retention.status == "refusing sends"
+        assert store.retention.status.startswith("refusing sends: the disk is 76 % used, the limit")
 
 
 @pytest.mark.knob("retention.disk_margin_bytes")

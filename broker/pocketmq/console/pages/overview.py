@@ -30,6 +30,8 @@ SLOW_S: Final = 10.0
 OLD_S: Final = 10.0
 """Age in seconds from which the page shows how old its counts are."""
 FULL_SHARE: Final = 0.1
+REFUSING_SENDS: Final = "refusing sends"
+"""Begin of the state of retention while the disk has too little room for sends."""
 FULL_MS: Final = 7 * texts.DAY_MS
 STATES: Final = {
     "running": ("good", "The broker accepts messages.", ""),
@@ -163,6 +165,12 @@ def verdict(facts: Facts) -> StateSentence:
     if status is None:
         return StateSentence("good", "You see what your grants allow.")
     tone, text, step = STATES.get(status.state, ("warn", f"The state is {status.state}.", ""))
+    why = status.retention_state.partition(f"{REFUSING_SENDS}: ")[2]
+    if tone == "bad" and why and status.state in ("read_only", "disk_full"):
+        return StateSentence(
+            tone, f"Sends are refused: {why}. Reads are served.",
+            "Free space on that disk; sends resume on their own.", "/settings",
+        )  # fmt: skip
     if tone != "good":
         return StateSentence(tone, text, step)
     if status.disk_total_bytes and status.disk_free_bytes < FULL_SHARE * status.disk_total_bytes:
