@@ -13,6 +13,8 @@ from pocketmq.client import Message
 from pocketmq.client.client_error import ClientError
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.model.errors import DiskFull
+from pocketmq.rpc.replication.following import reason_of
 from pocketmq.tools.restore import restore
 from tests.kit.golden_log import files_below
 from tests.metrics.contract import FOLLOWER, ROLES, families
@@ -197,3 +199,8 @@ async def test_a_backup_of_a_running_follower_leads_and_is_followed(tmp_path: Pa
             await fill(leader, 20)
             await caught_up(leader, follower)
     assert log_of(other) == log_of(restored)
+
+
+def test_a_full_disk_of_a_follower_is_told_without_sends() -> None:
+    told = reason_of(DiskFull(path="/s"))
+    assert told == "the disk under /s is full; free space, the copy then continues by itself"

@@ -33,6 +33,17 @@ def test_a_planned_promotion_reports_a_leader_that_is_alive(
     assert warned == (is_connected and not options)
 
 
+def test_a_planned_promotion_names_what_only_the_dead_leader_has(broker: LocalBroker) -> None:
+    def status(request: Any) -> pb.ReplicationStatusResponse:
+        return pb.ReplicationStatusResponse(
+            role="follower", leader="10.0.0.2:8081", connected=False, lag_bytes=10_100_000
+        )
+
+    broker.answers["Replication/ReplicationStatus"] = status
+    done = run("replica", "promote")
+    assert "10.1 MB of its leader's log, or more, would be left there: start that" in done.err
+
+
 @pytest.mark.parametrize(
     ("is_connected", "lag_bytes", "shown"),
     [

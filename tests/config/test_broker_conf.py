@@ -89,7 +89,7 @@ def test_every_name_rocketmq_does_not_know_is_told_with_its_line(tmp_path: Path)
     problems = [str(problem) for problem in import_file(file, strict=True).problems]
     assert f"brokername ({file}:1)" in problems[0]
     assert "did you mean brokerName?" in problems[0]
-    assert f"store.flush ({file}:3)" in problems[1]
+    assert f"flushDiskType ({file}:3): 'SOMETIMES' is not one of SYNC_FLUSH, ASYNC" in problems[1]
     assert f"zzz ({file}:4)" in problems[2]
     assert len(problems) == 3
 
@@ -348,8 +348,26 @@ def test_names_without_effect_are_warnings_of_one_line(tmp_path: Path) -> None:
 
 
 def test_a_value_that_cannot_be_read_ends_a_start_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(IllegalConfig, match=r"store\.flush \(.*broker\.conf:2\)"):
+    with pytest.raises(IllegalConfig, match=r"flushDiskType \(.*broker\.conf:2\)"):
         load(file=conf(tmp_path, "brokerId=0\nflushDiskType=SOMETIMES\n"))
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (
+            "fileReservedTime=soon",
+            "setting fileReservedTime ({}:1): 'soon' is not a number of h",
+        ),
+        ("deleteWhen=25", "setting deleteWhen ({}:1): '25' is not a list of hours"),
+    ],
+)
+def test_an_error_names_the_setting_as_the_file_does(
+    tmp_path: Path, line: str, problem: str
+) -> None:
+    file = conf(tmp_path, f"{line}\n")
+    (found,) = map(str, import_file(file, strict=True).problems)
+    assert found.startswith(problem.format(file))
 
 
 def test_a_port_alone_keeps_the_host_of_the_defaults(tmp_path: Path) -> None:

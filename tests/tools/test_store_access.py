@@ -1,7 +1,10 @@
 """Offline tools look at stores only, and at live ones only when told to."""
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,9 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import NotAStore, StoreLocked
 from pocketmq.tools.store_access import check_access, is_live
+from pocketmq.tools.verify.verification import verify
+from tests.golden_stores import GoldenStores
+from tests.kit.tool_sizes import golden_tool_sizes
 
 HOLD_LOCK = """
 import fcntl, sys
@@ -35,16 +41,35 @@ def test_a_store_nobody_uses_may_be_looked_at(tmp_path: Path) -> None:
     check_access(Disk(), tmp_path, read_only=False)
 
 
-def test_a_live_store_is_refused_unless_it_is_only_read(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """Lets another process have a directory open as a broker does."""
+    lock = directory / "lock"
     lock.write_bytes(b"lock")
     command = [sys.executable, "-c", HOLD_LOCK, str(lock)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
+        yield
+        holder.communicate()
+
+
+def test_a_live_store_is_refused_unless_it_is_only_read(tmp_path: Path) -> None:
+    with held(tmp_path):
         assert is_live(tmp_path)
         with pytest.raises(StoreLocked):
             check_access(Disk(), tmp_path, read_only=False)
         check_access(Disk(), tmp_path, read_only=True)
-        holder.communicate()
     assert not is_live(tmp_path)
+
+
+def test_the_abort_mark_of_a_running_broker_is_no_note(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = tmp_path / "s"
+    shutil.copytree(golden.store("basic"), store)
+    (store / "abort").touch()
+    sizes = golden_tool_sizes(golden, "basic")
+    assert "did not stop in order" in " ".join(verify(Disk(), store, sizes).notes)
+    with held(store):
+        assert "did not stop in order" not in " ".join(verify(Disk(), store, sizes).notes)

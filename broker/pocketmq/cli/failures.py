@@ -36,6 +36,8 @@ from pocketmq.model.errors import (
 
 STARTS: Final = ("serve", "mqbroker")
 """Commands that run a broker on a named store."""
+ROSTERS: Final = ("user", "acl")
+"""Commands on users and grants of a broker, or of a store by --store."""
 QUEUE_DEPTH: Final = 3
 """Directories between a store and the files of a queue: consumequeue/TOPIC/QUEUE/."""
 QUEUE_DIRECTORIES: Final = (CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY)
@@ -91,6 +93,8 @@ def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
     step = _LOCAL_STEPS.get(type(error), "")
     if isinstance(error, StoreLocked) and command in STARTS:
         step = "a broker runs on it already: pocketmq status; a second one needs its own store"
+    if isinstance(error, StoreLocked) and command in ROSTERS:
+        step = "if its broker runs, leave out --store: then the broker makes the change"
     if isinstance(error, StoreGap | WrongFileSize):
         step = step.format(store=_store_of(Path(error.path)))
     if isinstance(error, TableUnreadable):

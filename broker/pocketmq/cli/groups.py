@@ -83,6 +83,17 @@ WORDS: Final[Mapping[str, str]] = {
     "getbrokerconfig": "status --settings",
 }
 """Command for a name that other tools use, in lower case."""
+_STOP: Final = "a broker ends at SIGTERM: kill PID (it prints it at its start), or systemctl stop"
+_LOG: Final = "a broker writes its log to standard error: journalctl -u pocketmq, or docker logs"
+ADVICE: Final[Mapping[str, str]] = {
+    "stop": _STOP,
+    "shutdown": _STOP,
+    "restart": f"{_STOP}; then pocketmq serve",
+    "reload": "a broker reads its settings again at SIGHUP: kill -HUP PID, or systemctl reload",
+    "log": _LOG,
+    "logs": _LOG,
+}
+"""What no command does -> how it is done."""
 NEARNESS: Final = 0.6
 
 
@@ -98,6 +109,9 @@ class NamingGroup(click.Group):
         """
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
+            if ctx.parent is None and name.lower() in ADVICE:
+                text = f"there is no command {name!r}; {ADVICE[name.lower()]}"
+                raise click.UsageError(text, ctx)
             right = self._right_name(ctx, name)
             hint = f"{ctx.command_path} {right}" if right else f"{ctx.command_path} --help"
             lead = "use" if right else "see"

@@ -121,6 +121,9 @@ def promote(broker: BrokerConnection, out: Output, force: bool, yes: bool) -> No
     if not yes and found.role != LEADER:
         out.show(_shown(broker, found))
         text = f"the {found.role} would lead from offset {found.appended_offset} on"
+        if found.role == FOLLOWER and found.lag_bytes and not found.connected:
+            lost = f"{amount(found.lag_bytes)} of its leader's log, or more, would be left there"
+            text = f"{text}; {lost}: start that broker again if it can be"
         if found.connected and not force:
             raise only_planned(text + IS_ALIVE.format(leader=found.leader), option="--force --yes")
         raise only_planned(text)

@@ -28,6 +28,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ("consume", "--follow"): "pocketmq tail TOPIC prints new messages as they are stored",
     ("consume", "-f"): "pocketmq tail TOPIC prints new messages as they are stored",
+    ("top", "--watch"): "it repeats by itself on a terminal, at --interval",
     ("serve", "--port"): "use --listen 127.0.0.1:PORT",
     **{
         ("dump", option): f"pocketmq store grep . DIR {option} … prints some messages"

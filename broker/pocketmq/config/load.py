@@ -12,7 +12,7 @@ secret.
 """
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -107,14 +107,15 @@ class Layers:
             # A port alone keeps the host: the image's host differs from the default.
             host = str(self.values.get(LISTEN, knob.default)).rpartition(":")[0]
             value = f"{host}:{value}"
-        self._put(knob, value, origin, is_rocketmq=True)
+        self._put(knob, value, origin, rocketmq_name=name)
         self.translated.add(knob.key)
 
-    def _put(self, knob: Knob, given: object, origin: str, *, is_rocketmq: bool = False) -> None:
+    def _put(self, knob: Knob, given: object, origin: str, *, rocketmq_name: str = "") -> None:
+        is_rocketmq = bool(rocketmq_name)
         try:
             self.values[knob.key] = knob.value_of(given, is_rocketmq=is_rocketmq)
         except IllegalConfig as error:
-            field = f"{knob.key} ({origin})"
+            field = f"{rocketmq_name or knob.key} ({origin})"
             self.problems.append(IllegalConfig(field=field, why=error.why))
         self.origins[knob.key] = origin
         if not is_rocketmq and (doubt := host_doubt(knob.read, given)):
@@ -144,9 +145,15 @@ class Layers:
         )
 
 
-def unknown(key: str, known: Iterable[str], *, origin: str) -> IllegalConfig:
+WORDS: Final = dict.fromkeys(("path", "dir", "root", "folder"), "directory")
+"""Word that is not the last one of a setting -> the word of this meaning that may be."""
+
+
+def unknown(key: str, known: Collection[str], *, origin: str) -> IllegalConfig:
     """Returns the error for an unknown name, with the nearest known name."""
-    near = nearest(key, known)
+    section, _, word = key.rpartition(".")
+    meant = f"{section}.{WORDS.get(word, word)}"
+    near = meant if meant in known else nearest(key, known)
     hint = f"; did you mean {near}?" if near else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"no setting has this name{hint}")
 

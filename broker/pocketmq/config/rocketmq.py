@@ -156,12 +156,17 @@ def translated(name: str, text: str) -> Translation:
 
 
 def _flush(text: str) -> Translation:
-    return {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}.get(text, text), ""
+    own = {"SYNC_FLUSH": "sync", "ASYNC_FLUSH": "async"}.get(text, text)
+    if own not in ("sync", "async"):
+        raise ValueError(f"{text!r} is not one of SYNC_FLUSH, ASYNC_FLUSH")
+    return own, ""
 
 
 def _hours(text: str) -> Translation:
     """Returns ms for a number of hours; a text with a unit ("72h") is unchanged."""
     number = number_of(text.strip())
+    if number < 0 and not text.strip()[:1].isdecimal():
+        raise ValueError(f"{text!r} is not a number of hours, such as 72")
     return (text if number < 0 else number * HOUR_MS), ""
 
 

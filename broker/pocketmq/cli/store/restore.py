@@ -90,7 +90,9 @@ def _restore_archive(target: str, directory: Path, at_ms: int | None, out: Outpu
         if found is None:
             first = first_time(objects)
             text = f"{objects.target} has no moment" + ("" if at_ms is None else " at that time")
-            step = f"pocketmq archive ls {target}" if first is None else f"--at {first} or later"
+            step = f"pocketmq archive ls {target}"
+            if first is not None:
+                step = f"--at {moment(first).replace(' ', 'T')} or later"
             raise Failure(text, Exit.NOT_FOUND, step)
         try:
             chosen = read_moment(objects, found)

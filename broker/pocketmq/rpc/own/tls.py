@@ -1,6 +1,7 @@
 """TLS settings of connections."""
 
 import ssl
+from pathlib import Path
 from typing import Final
 
 from pocketmq.model.errors import IllegalConfig
@@ -28,6 +29,14 @@ class Tls:
         assert self.context.options & ssl.OP_NO_RENEGOTIATION, "renegotiation is possible"
 
 
+def _why_unreadable(file: str) -> str:
+    try:
+        with Path(file).open("rb"):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
 def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     """Returns a context for servers: TLS 1.2 or newer, ALPN for HTTP/2 and HTTP/1.1.
 
@@ -43,6 +52,9 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     try:
         context.load_cert_chain(cert_file, key_file, password=_no_password)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        for key, file in (("rpc.tls_cert", cert_file), ("rpc.tls_key", key_file)):
+            if why := _why_unreadable(file):
+                raise IllegalConfig(field=key, why=f"{file} cannot be read: {why}") from error
         why = f"{cert_file} and {key_file} are no certificate and key: {error}"
         raise IllegalConfig(field="rpc.tls_cert", why=why) from error
     return context

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from pocketmq.model.errors import BrokerError
+from pocketmq.model.errors import BrokerError, DiskFull
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.model.step import Next, Now
 from pocketmq.services.replication.follower import (
@@ -378,6 +378,8 @@ class FollowerLink:
 
 def reason_of(error: BaseException) -> str:
     """Returns why a connection failed, in words for operators: "connection refused"."""
+    if isinstance(error, DiskFull):
+        return f"the disk under {error.path} is full; free space, the copy then continues by itself"
     text = str(error)
     found = _NUMBER.search(text)
     if found is None:

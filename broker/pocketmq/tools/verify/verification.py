@@ -42,6 +42,7 @@ from pocketmq.rebuild.range_pass import RangePass, RangeResult, no_advance
 from pocketmq.rebuild.sequential import IrregularQueue, Rebuilt, finish_queues, summary
 from pocketmq.rebuild.unit_files import UnitWriter
 from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
+from pocketmq.tools.store_access import is_live
 from pocketmq.tools.verify.collector import FINDINGS_MAX, LOST_RECORDS, RECORD, Collector, Fold
 from pocketmq.tools.verify.head import lost_head, report_head, tell_unknown_head
 from pocketmq.tools.verify.index_files import (
@@ -390,7 +391,8 @@ class _Walk:
         look_at_order_journal(self._disk, self._directory, self._collector)
         log_file_bytes = self._sizes.commit_log_file_size_bytes
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
-        if not (is_orderly or self._is_copy or self._options.is_live):
+        is_running = self._options.is_live or is_live(self._directory)
+        if not (is_orderly or self._is_copy or is_running):
             self._collector.remark("the last broker here did not stop in order (abort mark)")
         absent = [*filter(_is_of_pending, self._collector.absent)]
         if absent and not self._is_copy:
