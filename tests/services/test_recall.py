@@ -202,3 +202,22 @@ async def test_it_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
             await turns()
             assert not recalling.done()
         assert await recalling == "ID1"
+
+
+@pytest.mark.parametrize("stop_s", [600, 2_000, 5_000, 40_000])
+async def test_a_long_stop_delivers_no_recalled_message_that_was_rolled(stop_s: int) -> None:
+    """The wheel has 4,096 slots: the message is rolled, its recall marker is not."""
+    async with timing() as desk:
+        handle = await later(desk, "a", 1_200_000)
+        await later(desk, "b", 1_200_000)
+        await desk.run()
+        await desk.pass_time(300_000, step_ms=10_000)
+        await sending(desk).recall.recall("orders", handle, BORN_HOST)
+        await desk.settled()
+        await desk.run()
+        await desk.close()
+        desk.clock.advance(stop_s * 1_000)
+        await desk.open()
+        await desk.pass_time(1_000_000, step_ms=20_000)
+        assert desk.bodies() == ["b"]
+        assert desk.timer.waiting_count == 0

@@ -74,7 +74,7 @@ class TimerDelivery:
 
     __slots__ = (
         "_due", "_is_lease_open", "_store", "_store_host", "bytes_max", "count", "dequeued",
-        "dropped", "journal_hash",
+        "dropped", "journal_hash", "recalled",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -87,6 +87,8 @@ class TimerDelivery:
         """Upper limit of bytes of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
         """Topic hash of the lease journal in units of the timer log."""
+        self.recalled: set[bytes] = set()
+        """Recalled messages whose copies are still unread, as in `put`; see `Timer`."""
         self.count = 0
         """Number of messages that were delivered or dropped."""
         self.dequeued = Counter(
@@ -108,6 +110,8 @@ class TimerDelivery:
         Shape       at most about `bytes_max` bytes of records
         Errors      errors of a put
         """
+        if self.recalled:
+            taken_back |= self.recalled
         runs, counts = self._runs(messages, taken_back)
         if runs:
             try:

@@ -48,7 +48,7 @@ class TimerDequeue:
     """
 
     __slots__ = (
-        "_at", "_counts", "_markers", "_putting", "_store", "_taken_back", "_units", "time_ms"
+        "_at", "_counts", "_markers", "_putting", "_store", "_units", "taken_back", "time_ms"
     )  # fmt: skip
 
     def __init__(
@@ -60,7 +60,8 @@ class TimerDequeue:
         self.time_ms = time_ms
         self._units: Units | None = None
         self._markers = np.empty(0, np.bool_)
-        self._taken_back: frozenset[bytes] = frozenset()
+        self.taken_back: frozenset[bytes] = frozenset()
+        """Messages that recall markers of the slot recall; known once the slot is read."""
         self._at = 0
 
     @property
@@ -108,7 +109,7 @@ class TimerDequeue:
         assert clock is not None
         if any(rolls):  # The wall clock may have been set during the reads.
             messages = [one._replace(moved_ms=one.moved_ms - clock.ahead_ms) for one in messages]
-        await self._putting.put(messages, self._taken_back)
+        await self._putting.put(messages, self.taken_back)
         self._at = upper
         self._drop_lost(records.count(b""))
         return len(some)
@@ -133,7 +134,7 @@ class TimerDequeue:
         self._putting.drop("settled", int(is_over.sum()))
         self._counts.take(units[~is_open])
         keys = [taken_back(record) for record in records if record]
-        self._taken_back = frozenset(filter(None, keys))
+        self.taken_back = frozenset(filter(None, keys))
         self._markers = markers
         self._units = waiting
 

@@ -71,6 +71,7 @@ class Timer:
         "_now",
         "_putting",
         "_read_ms",
+        "_recalled_ms",
         "_resume_below_ms",
         "_resumption",
         "_retry_at_ms",
@@ -99,6 +100,8 @@ class Timer:
         self._resume_below_ms: int
         self._read_ms = 0
         """Time of the slot that is delivered next."""
+        self._recalled_ms = 0
+        """Last slot in which a message may wait whose recall marker was in an earlier slot."""
         self._slot: TimerDequeue | None = None
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
@@ -258,6 +261,8 @@ class Timer:
         at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
         if self._arriving.lag:
             return Next(min(at_ms, self._arrive_at_ms))
+        if self._read_ms > self._recalled_ms:
+            self._putting.recalled.clear()
         arrivals = self._store.reading.arrivals(TIMER_TOPIC, 0)
         return Next(at_ms, arrivals, self._arriving.queue_offset + 1)
 
@@ -339,11 +344,17 @@ class Timer:
         wheel, behind_ms = self._store.timer.wheel, self._write_ms - self._read_ms
         if self._slot is not None or wheel is None or self._arriving is None:
             return False
-        if not 0 < behind_ms < wheel.span_ms // 2:
+        if behind_ms <= 0 or self._is_far_behind:
             return False  # The wheel would mix new messages with messages of its previous lap.
         if self._arrive_upto[0] != self._read_ms:
             self._arrive_upto = self._read_ms, topic_range(self._store)[1]
         return self._arriving.queue_offset < self._arrive_upto[1]
+
+    @property
+    def _is_far_behind(self) -> bool:
+        """Whether slots are delivered before new messages are read, as after a long stop."""
+        wheel = self._store.timer.wheel
+        return wheel is not None and self._write_ms - self._read_ms >= wheel.span_ms // 2
 
     async def _all_dispatched(self) -> None:
         """Waits until all records stored so far are dispatched: they may contain recall markers."""
@@ -358,6 +369,7 @@ class Timer:
         if has_more:
             self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
+        self._recalled_ms = self._read_ms  # The slot that due messages may have entered.
 
     async def _deliver(self) -> None:
         write_ms, wheel = self._write_ms, self._store.timer.wheel
@@ -382,6 +394,9 @@ class Timer:
         is_delivered = self._is_delivered if is_old else None
         await slot.deliver_some(self._write_ms, is_delivered)
         if slot.is_over:
+            if self._is_far_behind:  # A rolled message may be unread, though its marker was here.
+                self._putting.recalled |= slot.taken_back
+                self._recalled_ms = slot.time_ms
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
 
