@@ -16,6 +16,8 @@ from pocketmq.model.consuming import Received, SettleStatus
 from pocketmq.model.errors import DiskFull
 from pocketmq.model.reading import ReadRange
 from pocketmq.services.admin.positions import reset_offsets
+from pocketmq.services.admin.purge import purge_topic
+from pocketmq.services.consume.fifo.queue import WINDOW_MAX
 from pocketmq.services.consume.fifo.receive import SCAN_COUNT
 from pocketmq.services.consume.receive_mode import SCANS_MAX
 from pocketmq.store.heavy_turns import HeavyTurns
@@ -437,3 +439,20 @@ async def test_behind_a_message_group_that_is_out_a_receive_looks_at_a_part_of_t
     assert [asked.queue_offset for asked in reads] == [
         SCAN_COUNT * number for number in range(1, SCANS_MAX + 5)
     ]
+
+
+async def test_many_deleted_messages_are_passed_once_earlier_leases_end(steps: Steps) -> None:
+    """They would fill memory and the order table one by one."""
+    await steps.send("a0", "b0")
+    first, second = (await steps.receive()).handles
+    await steps.send(*["a"] * (WINDOW_MAX + 1))
+    await purge_topic(steps.desk.store, TOPIC)
+    await steps.send("a1", "b1")
+    assert bodies(await steps.receive()) == []
+    assert steps.committed == 0
+    assert await steps.ack(second) == [OK]
+    assert bodies(await steps.receive()) == []
+    assert steps.desk.store.tables.orders.find(GROUP, TOPIC, 0, 0).settled == {1}
+    assert await steps.ack(first) == [OK]
+    assert bodies(await steps.receive()) == ["a1", "b1"]
+    assert steps.committed == WINDOW_MAX + 3

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -533,3 +533,24 @@ class OrderedWalk(RuleBasedStateMachine):
 
 TestOrderedWalk = OrderedWalk.TestCase
 TestOrderedWalk.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+@given(st.sets(st.integers(0, 12)), st.sets(st.integers(0, 12)), st.integers(0, 14))
+def test_messages_passed_at_once_are_passed_as_one_by_one(
+    settled: set[int], delivered: set[int], end: int
+) -> None:
+    order = QueueOrder(
+        min({*range(14)} - settled),
+        frozenset(at for at in settled if at > min({*range(14)} - settled)),
+        {at: OrderedDelivery(1, 5, 9) for at in delivered - settled},
+    )
+    whole, stepwise = OrderedQueue(order), OrderedQueue(order)
+    end = max(end, order.next_offset)
+    whole.pass_by(end)
+    for at in range(order.next_offset + 1, end + 1):
+        stepwise.pass_by(max(at, stepwise.scanned))
+    assert whole.order() == stepwise.order()
+    assert (whole.scanned, whole.next_offset) == (stepwise.scanned, stepwise.next_offset)
+    whole.since()
+    whole.pass_by(whole.scanned + 1)
+    assert whole.since().next_offset == whole.next_offset

@@ -124,10 +124,31 @@ class OrderedQueue:
         self._pass_to(end)
         self.scanned = max(self.scanned, end)
 
+    def is_passable(self, end: int) -> bool:
+        """Returns whether `pass_by` is cheap: near, or while no scanned message is unsettled."""
+        return end - self.scanned <= WINDOW_MAX or self.next_offset == self.scanned
+
     def _pass_to(self, end: int) -> None:
         assert end >= self.scanned, "offset was scanned before"
+        if self.next_offset == self.scanned:
+            self._jump_to(end)
+            return
         for queue_offset in range(self.scanned, end):
             self._settle(queue_offset)
+
+    def _jump_to(self, end: int) -> None:
+        """Settles all messages below an offset; none of them is scanned."""
+        for queue_offset in [at for at in self._delivered if at < end]:
+            del self._delivered[queue_offset]
+            self._suspended.discard(queue_offset)
+        self._settled = {at for at in self._settled if at >= end}
+        self._touched = {at for at in self._touched if at >= end}
+        self.next_offset = end
+        while self.next_offset in self._settled:
+            self._settled.remove(self.next_offset)
+            self._touched.discard(self.next_offset)
+            self.next_offset += 1
+        self.scanned = max(self.scanned, self.next_offset)
 
     # -- delivering ----------------------------------------------------------------------------
     def end_leases(self, now_ms: int, renews: Callable[[str, int], bool]) -> bool:

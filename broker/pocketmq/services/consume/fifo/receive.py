@@ -78,11 +78,19 @@ class FifoReceive(ReceiveMode):
 
     # -- whether messages are available --------------------------------------------------------
     def _has_some(self, target: GroupTopic, queue: GroupQueue) -> bool:
-        upper = self._reading.queue_range(queue.topic, queue.queue_id)[1]
         state = self._table.of(queue)
         self._end_leases(queue, state)
-        may_scan = state.skip_settled() < upper and (state.room > 0 or state.must_scan)
-        return may_scan or bool(state.ready(1))
+        return self._may_scan(queue, state) or bool(state.ready(1))
+
+    def _may_scan(self, queue: GroupQueue, state: OrderedQueue) -> bool:
+        """Returns whether the next messages of a queue may be scanned.
+
+        If many messages were deleted, the leases of earlier ones end first.
+        """
+        lower, upper = self._reading.queue_range(queue.topic, queue.queue_id)
+        if state.skip_settled() >= upper:
+            return False
+        return state.must_scan or (state.room > 0 and state.is_passable(lower))
 
     def next_end_ms(self, target: GroupTopic) -> int | None:
         """Returns the earliest wall time at which a lease may end; None if there are no leases."""
@@ -225,10 +233,9 @@ class FifoReceive(ReceiveMode):
         known: dict[int, bytes],
     ) -> bool:  # fmt: skip
         """Scans the next messages of a queue; returns whether there were any."""
-        begin = state.skip_settled()
-        _, upper = self._reading.queue_range(queue.topic, queue.queue_id)
-        if begin >= upper or not (state.room or state.must_scan):
+        if not self._may_scan(queue, state):
             return False
+        begin = state.skip_settled()
         # Messages delivered before a restart are scanned even if this receive filters them out.
         accept = None if state.must_scan else judged_by_code(request, queue)
         asked = ReadRange(queue.topic, queue.queue_id, begin, SCAN_COUNT, RECEIVE_BYTES_MAX)
