@@ -131,3 +131,9 @@ async def test_a_list_in_place_of_a_name_is_named(desk: Desk) -> None:
     names: Any = ["a"]
     with pytest.raises(TypeError, match=r"name is a str, not \['a'\]"):
         await desk.client.admin.create_topic(names)
+
+
+@pytest.mark.parametrize("wrong", [{"timeout_ms": 0}, {"retry_ms": -1}])
+def test_times_that_are_none_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"timeout_ms is .* \(from 1\), retry_ms is"):
+        AsyncClient("127.0.0.1:1", **wrong)

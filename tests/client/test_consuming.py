@@ -5,7 +5,15 @@ from typing import Any, cast
 
 import pytest
 
-from pocketmq.client import ClientError, Leased, ReceiveQuery, SettleStatus, Unreachable, errors
+from pocketmq.client import (
+    ClientError,
+    Leased,
+    ReceiveQuery,
+    Resolution,
+    SettleStatus,
+    Unreachable,
+    errors,
+)
 from pocketmq.client.channel import Stub
 from pocketmq.client.consuming import WAIT_MS, ReceiveLoop
 from pocketmq.client.following import BrokerWait
@@ -125,6 +133,13 @@ async def test_a_handle_alone_and_a_leased_message_are_no_list_of_handles(desk: 
             with pytest.raises(TypeError, match=r"write \[\(leased\.receipt_handle, n\)\]"):
                 await change("g", "orders", given)
     assert (await client.ack("g", "orders", [handle]))[0].status is OK
+
+
+async def test_a_loop_of_no_message_is_refused(desk: Desk) -> None:
+    with pytest.raises(ValueError, match="count_max is 0: at least 1"):
+        [one async for one in desk.client.consume(QUERY, count_max=0)]
+    with pytest.raises(ValueError, match="count_max is 0: at least 1"):
+        await desk.client.answer_checks("payers", lambda _: Resolution.COMMIT, count_max=0)
 
 
 class Leaving:

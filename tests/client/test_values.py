@@ -2,7 +2,7 @@
 
 import pytest
 
-from pocketmq.client import Message, Shape, Wait
+from pocketmq.client import Message, Shape, TailQuery, Wait
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.reading import Bound, PullStatus
 from pocketmq.rpc.pb import broker_pb2 as pb
@@ -22,3 +22,8 @@ def test_a_text_is_no_body_and_no_list_of_keys() -> None:
         Message("t", "x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"write \['order-42'\]"):
         Message("t", b"x", keys="order-42")
+
+
+def test_a_tail_has_one_beginning() -> None:
+    with pytest.raises(ValueError, match="two beginnings: set one of them"):
+        TailQuery("t", since_ms=0, last_count=1)

@@ -132,13 +132,16 @@ def test_sends_are_refused(rocketmq_module: RocketMQ, client: Client) -> None:
         ({"seconds": "1s"}, TypeError, "seconds is a number, such as 30, not '1s'"),
         ({"times": "2"}, TypeError, "times is a number"),
         ({"times": 0}, ValueError, "at least 1 call is hit"),
+        ({"method": 2}, TypeError, "method is a name, such as 'SendMessage', or several, not 2"),
+        ({"method": [2]}, TypeError, "method is a name"),
+        ({"kind": "disk_full", "times": 1}, ValueError, "disk_full has no times"),
     ],
 )
 def test_a_fault_that_would_hit_nothing_is_refused(
     rocketmq_module: RocketMQ, given: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with pytest.raises(error, match=text):
-        rocketmq_module.inject_fault("delay", **given)
+        rocketmq_module.inject_fault(**{"kind": "delay", **given})
     with pytest.raises(TypeError, match="seconds is a number, such as 30, not '20'"):
         rocketmq_module.advance_clock("20")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="timeout is a number, such as 30, not '1s'"):

@@ -196,6 +196,7 @@ class AsyncClient:
         decisions.
         is_lasting   waits for checks of a broker that becomes unreachable
         """
+        _check_count(count_max)
         patience = BrokerWait() if is_lasting else None
         checks = Checks(self._stub, self._channel.wire, group, self._client_id, patience)
         return await answer_checks(
@@ -341,6 +342,7 @@ class AsyncClient:
         count_max    number of messages after which the loop ends
         is_lasting   waits for a broker that becomes unreachable
         """
+        _check_count(count_max)
         loop = ReceiveLoop(
             self._stub,
             self._channel.wire,
@@ -372,6 +374,11 @@ class AsyncClient:
         """Returns a group's committed offset in a queue; None before the first commit."""
         answer = await self._stub.read("FetchOffset", group=group, topic=topic, queue_id=queue_id)
         return answer.offset if answer.HasField("offset") else None
+
+
+def _check_count(count_max: int | None) -> None:
+    if count_max is not None and count_max < 1:
+        raise ValueError(f"count_max is {count_max}: at least 1, or None for no end")
 
 
 class MessageIds:

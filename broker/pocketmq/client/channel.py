@@ -64,8 +64,10 @@ class Channel:
         credentials: Credentials = NOBODY,
         start_step: str = "",
     ) -> None:
-        assert timeout_ms > 0, "timeout_ms is not positive"
-        assert retry_ms >= 0, "retry_ms is negative"
+        if timeout_ms < 1 or retry_ms < 0:
+            raise ValueError(
+                f"timeout_ms is {timeout_ms} (from 1), retry_ms is {retry_ms} (from 0)"
+            )
         self.endpoint = endpoint_from_text(endpoint)
         self._timeout_ms = timeout_ms
         self._retry_ms = retry_ms

@@ -227,6 +227,7 @@ class TailQuery:
     expression    tags, "a||b", or SQL if `sql` is set
     follow        waits for new messages
     is_lasting    waits for a broker that becomes unreachable
+    Errors        ValueError: since_ms and last_count are both set
     """
 
     topic: str
@@ -236,6 +237,10 @@ class TailQuery:
     sql: bool = False
     follow: bool = True
     is_lasting: bool = True
+
+    def __post_init__(self) -> None:
+        if None not in (self.since_ms, self.last_count):
+            raise ValueError("since_ms and last_count are two beginnings: set one of them")
 
 
 class PullPage(NamedTuple):

@@ -400,7 +400,7 @@ class RocketMQ:
         seconds  delay, for delay
         times    number of calls to hit; None: all until `clear`
         Errors   ValueError: unknown kind, method or code, or `times` is below 1; TypeError: seconds
-                 or times is no number
+                 or times is no number, method is no name
         """
         _check_number("seconds", seconds)
         if times is not None:
@@ -410,10 +410,18 @@ class RocketMQ:
         process = self._process
         ask = process.ask
         if kind == DISK_FULL:
+            if times is not None:
+                raise ValueError("disk_full has no times: it lasts until clear() or the with's end")
             ask("fill_disk")
             return Fault(lambda: _clear(process, "free_disk"), lambda: 0)
-        methods = [method] if isinstance(method, str) else list(method)
-        fault = {"methods": methods, "code": code, "seconds": seconds, "left": times}
+        methods = [method] if isinstance(method, str) else method
+        given: object = method
+        if not (isinstance(given, Sequence) and all(isinstance(one, str) for one in given)):
+            raise TypeError(
+                f"method is a name, such as 'SendMessage', or several, not {given!r}; the time of "
+                "a delay is seconds=2"
+            )
+        fault = {"methods": [*methods], "code": code, "seconds": seconds, "left": times}
         number = ask("inject", kind=kind, **fault)
         return Fault(
             lambda: _clear(process, "clear", number=number), lambda: int(ask("hits", number=number))
