@@ -24,7 +24,7 @@ COPY scripts/core_lock.py scripts/
 ARG EXTRAS=
 RUN python3 -m venv /opt/tools \
     && python3 -m venv --without-pip /opt/pocketmq \
-    && python3 scripts/core_lock.py jinja2 $EXTRAS > core.lock \
+    && python3 scripts/core_lock.py jinja2 starlette uvicorn $EXTRAS > core.lock \
     && /opt/tools/bin/pip --python /opt/pocketmq/bin/python install -q --no-compile --require-hashes -r core.lock
 
 # The broker itself, compiled, built with what the lock names.

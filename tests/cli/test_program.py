@@ -34,7 +34,7 @@ LATER = (
     "pocketmq.app.following", "pocketmq.app.dialling",
     "pocketmq.rpc.replication.following", "pocketmq.rpc.replication.following_master",
 )  # fmt: skip
-"""Modules that a broker imports with its first HTTP connection, as a follower, or never."""
+"""Modules that a broker imports with its first HTTP connection, at a scrape, or as a follower."""
 
 
 def commands(

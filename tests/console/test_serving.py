@@ -13,6 +13,7 @@ from pocketmq.app.console import is_offered
 from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.texts import path_from_text
+from pocketmq.console.server import _Server, settings_of
 from pocketmq.metrics.tunnel import Tunnel, with_field
 from tests.kit.browser import console_of
 from tests.running_broker import broker_with
@@ -62,7 +63,7 @@ async def test_a_broker_whose_console_is_not_used_has_none_of_it(tmp_path: Path)
     program = (
         "import sys, pocketmq.app.serve, pocketmq.app.console\n"
         "names = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(names & {'jinja2', 'h11'}))\n"
+        "print(sorted(names & {'jinja2', 'starlette', 'uvicorn'}))\n"
         "print('pocketmq.console' in sys.modules)"
     )
     assert await printed(program) == "[]\nFalse"
@@ -82,6 +83,15 @@ async def test_the_console_leaves_ctrl_c_to_the_broker_that_ends_it(tmp_path: Pa
         os.kill(console, signal.SIGINT)
         assert (await page(broker.addresses["http"], "/topics")).startswith("HTTP/1.1 200")
         assert children() - before == {console}
+    server = _Server(settings_of(None), lambda: None, ends_idle=True)
+    at_first = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with server.capture_signals():
+            signal.raise_signal(signal.SIGINT)
+            assert not server.should_exit
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, at_first)  # SIG_IGN, if the tests run in the background.
 
 
 async def test_the_process_of_a_broker_has_no_tools_of_directories() -> None:

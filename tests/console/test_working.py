@@ -16,7 +16,7 @@ async def test_a_page_is_rendered_in_the_thread_of_pages() -> None:
         raise AssertionError("a page reads nothing")
 
     page = _RenderedPage(lambda: f"<p>{threading.current_thread().name} ä", 404)
-    page.set_cookie("a", "b", "/", is_secure=False)
+    page.set_cookie("a", "b")
     await page({"type": "http"}, receive, send)
     fields = dict(sent[0]["headers"])
     assert sent[0]["status"] == 404

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from starlette.types import ASGIApp, Message
+
 from pocketmq.cli.store.access import Given
 from pocketmq.console.application import application
-from pocketmq.console.asgi import Application, Part
 from pocketmq.console.server import Served
 from pocketmq.console.server import console_of as made
 from pocketmq.console.web import Console
@@ -50,7 +51,7 @@ class BrowserShown(NamedTuple):
 class BrowserVisit:
     """Requests of one visitor, who keeps cookies and the last token."""
 
-    def __init__(self, app: Application, host: str = HOST) -> None:
+    def __init__(self, app: ASGIApp, host: str = HOST) -> None:
         self._app = app
         self.host = host
         self.cookies: dict[str, str] = {}
@@ -92,18 +93,18 @@ class BrowserVisit:
             "client": ("127.0.0.1", 4711),
             "headers": [(name.encode(), value.encode()) for name, value in fields.items()],
         }  # fmt: skip
-        sent: list[Part] = []
+        sent: list[Message] = []
         parts = [{"type": "http.request", "body": body, "more_body": False}]
 
         gone = asyncio.Event()
 
-        async def receive() -> Part:
+        async def receive() -> Message:
             if parts:
                 return parts.pop()
             await gone.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: Part) -> None:
+        async def send(message: Message) -> None:
             sent.append(message)
             if until and until.encode() in b"".join(part.get("body", b"") for part in sent):
                 gone.set()
@@ -143,7 +144,7 @@ async def console_of(endpoint: str, **served: Any) -> AsyncIterator[BrowserVisit
 
 
 @asynccontextmanager
-async def application_of(endpoint: str, **served: Any) -> AsyncIterator[Application]:
+async def application_of(endpoint: str, **served: Any) -> AsyncIterator[ASGIApp]:
     """Opens a console for a broker; yields its application."""
     console = made(Served(endpoint, **{"patience_s": PATIENCE_S, **served}))
     try:

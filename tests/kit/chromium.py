@@ -4,16 +4,16 @@ async with chromium() as browser, watched(browser, "http://127.0.0.1:5557") as p
     await page.goto("/topics")
 """
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from starlette.types import ASGIApp
 
-from pocketmq.console.asgi import Application
-from pocketmq.console.http_server import HttpServer
-from pocketmq.console.server import STOP_S, address_of, listen
+from pocketmq.console.server import _Server, address_of, listen, settings_of
 
 CHROMIUM: Final = shutil.which("chromium")
 REPORT: Final = (
@@ -59,11 +59,14 @@ async def watched(browser: Browser, address: str, **options: Any) -> AsyncIterat
 
 
 @asynccontextmanager
-async def listening(app: Application) -> AsyncIterator[str]:
+async def listening(app: ASGIApp) -> AsyncIterator[str]:
     """Serves an application in this process; yields its address."""
-    listener, server = listen("127.0.0.1", 0), HttpServer(app)
-    await server.start(listener)
+    listener, begun = listen("127.0.0.1", 0), asyncio.Event()
+    server = _Server(settings_of(app), begun.set, ends_idle=False)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    await begun.wait()
     try:
         yield f"http://{address_of(listener)}"
     finally:
-        await server.stop(STOP_S)
+        server.should_exit = True
+        await serving

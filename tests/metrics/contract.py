@@ -213,7 +213,7 @@ STORED: Final = frozenset(
     row.name for row in (*NATIVE, *TIMER) if row.name.startswith(STORAGE_PREFIXES)
 )
 PROCESS_PREFIXES: Final = ("process_", "python_")
-"""Metrics of the Python process (metrics/python_process.py)."""
+"""What prometheus_client shows of the Python process."""
 
 
 class Shown:

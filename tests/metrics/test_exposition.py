@@ -1,20 +1,12 @@
 """Stats become metrics with the names, labels and types that dashboards expect."""
 
 import asyncio
-from pathlib import Path
-from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, disable_created_metrics
-from prometheus_client.exposition import generate_latest
-from prometheus_client.gc_collector import GCCollector
-from prometheus_client.openmetrics.exposition import generate_latest as openmetrics_page
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as open_metrics_families,
 )
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.platform_collector import PlatformCollector
-from prometheus_client.process_collector import ProcessCollector
 
 from pocketmq import native
 from pocketmq.metrics import exposition as exposition_module
@@ -25,7 +17,6 @@ from pocketmq.metrics.exposition import (
     build_info,
     compiled_modules,
 )
-from pocketmq.metrics.python_process import python_families
 from pocketmq.model.stats import Counter, Gauge, Histogram, Histograms, Stat
 from pocketmq.native.commit import commit
 
@@ -80,34 +71,6 @@ def test_the_process_and_python_are_shown() -> None:
     assert "process_open_fds" in text
     assert "python_info" in text
     assert "python_gc_collections_total" in text
-
-
-@pytest.mark.parametrize("is_open", [False, True])
-def test_the_process_is_shown_as_by_prometheus_own_library(is_open: bool) -> None:
-    disable_created_metrics()  # type: ignore[no-untyped-call]
-    registry = CollectorRegistry()
-    for collector in (ProcessCollector, PlatformCollector, GCCollector):
-        collector(registry=registry)
-    render: Any = openmetrics_page if is_open else generate_latest
-    parse = open_metrics_families if is_open else text_string_to_metric_families
-    accept = "application/openmetrics-text" if is_open else ""
-    wanted = list(parse(render(registry).decode()))
-    found = {one.name: one for one in parse(page(accept=accept))}
-    for family in wanted:
-        own = found[family.name]
-        assert (own.type, own.documentation) == (family.type, family.documentation)
-        for sample, other in zip(own.samples, family.samples, strict=True):
-            assert (sample.name, sample.labels) == (other.name, other.labels)
-            assert sample.value == pytest.approx(other.value, rel=0.5, abs=200)
-    starts = "process_start_time_seconds"
-    (own_start,) = [one.samples[0].value for one in wanted if one.name == starts]
-    assert found[starts].samples[0].value == pytest.approx(own_start, abs=0.001)
-
-
-def test_without_proc_python_alone_is_shown(tmp_path: Path) -> None:
-    names = [family.name for family in python_families(tmp_path)]
-    assert names[0] == "python_info"
-    assert len(names) == 4
 
 
 def test_the_build_is_told_by_labels() -> None:

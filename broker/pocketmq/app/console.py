@@ -25,9 +25,8 @@ from pocketmq.config.addresses import split_address
 from pocketmq.config.sections import Config
 from pocketmq.metrics.site import Site
 from pocketmq.metrics.tunnel import OtherProcess
-from pocketmq.native import PURE_VARIABLE
 
-PACKAGES: Final = ("jinja2",)
+PACKAGES: Final = ("jinja2", "starlette", "uvicorn")
 START_S: Final = 20.0
 """Upper limit of the time to the process's first line."""
 STOP_S: Final = 2.0
@@ -120,7 +119,6 @@ class ConsoleProcess:
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
         roots = {ROOTS: str(self._certificate)} if self._certificate is not None else {}
         own = {TOKEN: self.token, ARENAS: "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-        own[PURE_VARIABLE] = "1"  # The library of compiled modules takes 0.6 MiB in a process.
         return {**kept, **roots, **own}
 
     def _forget(self) -> None:

@@ -1,12 +1,11 @@
 """The web console: pages for a running broker, and for a store directory.
 
 The console is a client. It calls a broker through `pocketmq.client`, and reads a directory through
-`pocketmq.tools`, which have all rules about messages. It needs the extra `console` (jinja2).
-Pages contain no inline scripts or styles. They load those in `assets`, and
+`pocketmq.tools`, which have all rules about messages. It needs the extra `console` (starlette,
+jinja2, uvicorn). Pages contain no inline scripts or styles. They load those in `assets`, and
 nothing from other hosts.
 
     server       listens and serves        application   routes, errors
-    http_server  connections               asgi          requests, answers
     protection   headers, hosts, origins   visitors      sessions of users
     web          what a page is given      pages/        one module for each part of the console
     texts        numbers, times, commands  plots         geometry of SVG pictures

@@ -11,7 +11,6 @@ import signal
 import sys
 
 from pocketmq.console import server
-from pocketmq.native import PURE_VARIABLE
 
 TOKEN = "POCKETMQ_CONSOLE_TOKEN"
 """Environment variable with the secret of the tunnel."""
@@ -20,7 +19,6 @@ BACKUP = "--backup="
 
 def main(endpoint: str, base: str, number: str, *options: str) -> None:
     """Serves until SIGTERM, until it is idle, or until the broker ends; prints the path to open."""
-    os.environ.pop(PURE_VARIABLE, None)  # For this process only: a copy of the store runs compiled.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the broker, which ends this.
     paths = [one.removeprefix(BACKUP) for one in options if one.startswith(BACKUP)]
     served = server.Served(

@@ -1,34 +1,24 @@
 """The console as an ASGI application: routes, login, and pages for errors of the broker."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from hmac import compare_digest
 from http import HTTPStatus
 from typing import Final
 
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount
+from starlette.routing import Route as Path
+from starlette.types import ASGIApp
+
 from pocketmq.client import AsyncClient, ClientError, Unreachable, errors
-from pocketmq.console.asgi import (
-    Application,
-    BrowserLeft,
-    PageRequest,
-    Part,
-    Receive,
-    Redirect,
-    Response,
-    Scope,
-    Send,
-    TextResponse,
-)
 from pocketmq.console.asset_files import asset
 from pocketmq.console.listing import kept
 from pocketmq.console.offers import Offers
 from pocketmq.console.protection import PRIVATE, Guarded, is_own_origin, is_sure_host
 from pocketmq.console.web import Console, FormTooLarge, Route, Visit
 
-Endpoint = Callable[[PageRequest], Awaitable[Response]]
-
-GET: Final = "GET"
-POST: Final = "POST"
 COOKIE: Final = "pocketmq_console"
 LOGIN: Final = "/login"
 GRANTS_S: Final = 5.0
@@ -43,80 +33,43 @@ STATUSES: Final = {
 """gRPC status of a failed call -> HTTP status of the page."""
 
 
-def application(console: Console, *, is_private: bool = True, token: str = "") -> Application:
+def application(console: Console, *, is_private: bool = True, token: str = "") -> ASGIApp:
     """Returns the console's application; see `Guarded`."""
-    return Guarded(_Served(console).answer, is_private=is_private, token=token)
+    served = _Served(console)
+    paths = [served.path(route) for route in console.routes]
+    if console.directory:
+        paths.append(Path("/enter", served.enter, methods=["GET"]))
+    else:
+        paths += [
+            Path(LOGIN, served.show_login, methods=["GET"]),
+            Path(LOGIN, served.log_in, methods=["POST"]),
+            Path("/logout", served.log_out, methods=["POST"]),
+        ]
+    paths += [
+        Path("/assets/{name}", asset, methods=["GET"]),
+        Path("/{rest:path}", served.missing),
+    ]
+    app = Starlette(routes=[Mount(console.base or "/", routes=paths)])
+    return Guarded(app, is_private=is_private, token=token)
 
 
 class _Served:
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._paths: dict[str, dict[str, Endpoint]] = {}
-        for route in console.routes:
-            self._add(route.path, POST if route.is_action else GET, self._endpoint(route))
-        if console.directory:
-            self._add("/enter", GET, self.enter)
-        else:
-            self._add(LOGIN, GET, self.show_login)
-            self._add(LOGIN, POST, self.log_in)
-            self._add("/logout", POST, self.log_out)
 
-    def _add(self, path: str, method: str, endpoint: Endpoint) -> None:
-        self._paths.setdefault(path, {})[method] = endpoint
+    def path(self, route: Route) -> Path:
+        """Returns Starlette's route for a page."""
 
-    def _endpoint(self, route: Route) -> Endpoint:
-        async def endpoint(request: PageRequest) -> Response:
+        async def endpoint(request: Request) -> Response:
             return await self._answer(request, route)
 
-        return endpoint
+        methods = ["POST"] if route.is_action else ["GET"]
+        return Path(route.path, endpoint, methods=methods)
 
-    async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request.
-
-        Errors   of a page, after the answer that it failed
-        """
-        is_begun = False
-
-        async def noting(part: Part) -> None:
-            nonlocal is_begun
-            is_begun = True
-            await send(part)
-
-        request = PageRequest(scope, receive)
-        try:
-            response = await self._found(request)(request)
-            await response(scope, receive, noting)
-        except BrowserLeft:
-            return
-        except Exception:
-            if not is_begun:
-                failed = TextResponse("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
-                await failed(scope, receive, send)
-            raise
-
-    def _found(self, request: PageRequest) -> Endpoint:
-        """Returns the function that answers a request."""
-        base, path = self._console.base, request.path
-        if base and path == base:
-            return self._above
-        if not path.startswith(f"{base}/"):
-            return _nothing
-        path = path.removeprefix(base)
-        folder, _, name = path.rpartition("/")
-        methods = {GET: asset} if folder == "/assets" and name else self._paths.get(path, {})
-        found = methods.get(GET if request.method == "HEAD" else request.method)
-        if found is None and request.method in (GET, "HEAD"):
-            return self.missing
-        return found or _refused(methods or {GET: self.missing})
-
-    async def _above(self, request: PageRequest) -> Response:
-        query = f"?{request.query}" if request.query else ""
-        return Redirect(f"{self._console.base}/{query}", HTTPStatus.TEMPORARY_REDIRECT)
-
-    async def _answer(self, request: PageRequest, route: Route) -> Response:
+    async def _answer(self, request: Request, route: Route) -> Response:
         page = self._page(request)
         if self._console.directory and not page.visitor.access_key:
-            return TextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
+            return PlainTextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
         if not page.visitor.access_key and not is_sure_host(request.headers.get("host", "")):
             return self._keep(page, self._login(page, HTTPStatus.FORBIDDEN, UNSURE_HOST))
         try:
@@ -130,28 +83,28 @@ class _Served:
         await self._close_ended()
         return self._keep(page, response)
 
-    async def missing(self, request: PageRequest) -> Response:
+    async def missing(self, request: Request) -> Response:
         """Answers a request for a page that does not exist."""
         page = self._page(request)
         return page.render("missing.html", HTTPStatus.NOT_FOUND)
 
-    async def enter(self, request: PageRequest) -> Response:
+    async def enter(self, request: Request) -> Response:
         """Begins a session of a console for a directory, if the URL has the printed token."""
         page = self._page(request)
         if not compare_digest(page.text("token").encode(), self._console.entrance.encode()):
-            return TextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
+            return PlainTextResponse(GIVE_ADDRESS, HTTPStatus.FORBIDDEN)
         page.visitor = self._console.visitors.enter(READER, self._console.visitors.source("", ""))
         return self._keep(page, page.redirect("/"))
 
     # --- login ------------------------------------------------------------------------------------
 
-    async def show_login(self, request: PageRequest) -> Response:
+    async def show_login(self, request: Request) -> Response:
         """Shows the form for access key and secret."""
         page = self._page(request)
         is_checked = await _checks_users(page.client)
         return self._keep(page, self._login(page, is_checked=is_checked))
 
-    async def log_in(self, request: PageRequest) -> Response:
+    async def log_in(self, request: Request) -> Response:
         """Begins a session if the broker accepts a call with the user's signature."""
         page = self._page(request)
         if refusal := await _refusal(page):
@@ -179,7 +132,7 @@ class _Served:
         page.visitor = visitor
         return self._keep(page, page.redirect(target if is_own else "/"))
 
-    async def log_out(self, request: PageRequest) -> Response:
+    async def log_out(self, request: Request) -> Response:
         """Ends the session."""
         page = self._page(request)
         if refusal := await _refusal(page):
@@ -201,26 +154,28 @@ class _Served:
 
     # --- the visitor ------------------------------------------------------------------------------
 
-    def _page(self, request: PageRequest) -> Visit:
+    def _page(self, request: Request) -> Visit:
         visitor = self._console.visitors.visitor(request.cookies.get(_cookie_name(request), ""))
         return Visit(request, self._console, visitor)
 
     def _keep(self, page: Visit, response: Response) -> Response:
         name, number = _cookie_name(page.request), page.visitor.number
         if page.request.cookies.get(name) != number:
-            is_secure = page.request.scheme == "https"
-            response.set_cookie(name, number, self._console.base or "/", is_secure=is_secure)
+            response.set_cookie(
+                name, number, path=self._console.base or "/", httponly=True, samesite="strict",
+                secure=page.request.url.scheme == "https",
+            )  # fmt: skip
         return response
 
     def _failed(self, page: Visit, error: ClientError) -> Response:
         """Returns the page of an error, or a redirect to the login if the broker requires one."""
         if isinstance(error, errors.Unauthenticated):
-            query = page.request.query
-            path = page.request.path.removeprefix(self._console.base)
+            query = page.request.url.query
+            path = page.request.url.path.removeprefix(self._console.base)
             is_page = page.request.method == "GET" and "hx-request" not in page.request.headers
             target = f"{path}?{query}" if query else path
             if "hx-request" in page.request.headers:
-                answer = TextResponse("", HTTPStatus.OK)
+                answer = PlainTextResponse("", HTTPStatus.OK)
                 answer.headers["hx-redirect"] = page.url(LOGIN)
                 return answer
             return page.redirect(LOGIN, next=target if is_page else "/")
@@ -236,21 +191,6 @@ class _Served:
         ended = self._console.visitors.ended
         while ended:
             await ended.pop().close()
-
-
-async def _nothing(request: PageRequest) -> Response:
-    return TextResponse("Not Found", HTTPStatus.NOT_FOUND)
-
-
-def _refused(methods: Mapping[str, Endpoint]) -> Endpoint:
-    """Returns the function for a method that a path does not have."""
-    allowed = ", ".join(f"{GET}, HEAD" if method == GET else method for method in methods)
-
-    async def refuse(request: PageRequest) -> Response:
-        status = HTTPStatus.METHOD_NOT_ALLOWED
-        return TextResponse(status.phrase, status, headers={"allow": allowed})
-
-    return refuse
 
 
 READER: Final = "read-only"
@@ -310,6 +250,6 @@ async def _is_checked(source: AsyncClient) -> bool:
         return False
 
 
-def _cookie_name(request: PageRequest) -> str:
+def _cookie_name(request: Request) -> str:
     # Cookies of one host are shared by all its ports.
-    return f"{COOKIE}_{request.port}"
+    return f"{COOKIE}_{request.url.port or 0}"

@@ -4,7 +4,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from pocketmq.console.asgi import PageRequest, Response, TextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 FOLDER: Final = Path(__file__).parent / "assets"
 TYPES: Final = {
@@ -19,12 +20,12 @@ VERSION: Final = sha256(b"\0".join(FILES.values())).hexdigest()[:12]
 """Part of each file's URL, so that browsers keep a file until it changes."""
 
 
-async def asset(request: PageRequest) -> Response:
+async def asset(request: Request) -> Response:
     """Returns a file of the folder; no other file can be named."""
-    name = request.path.rpartition("/")[2]
+    name = str(request.path_params["name"])
     content = FILES.get(name)
     if content is None:
-        return TextResponse("no such file", 404)
+        return PlainTextResponse("no such file", 404)
     kind = TYPES[Path(name).suffix]
     return Response(
         content, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"}

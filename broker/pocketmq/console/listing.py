@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
+from starlette.responses import Response
+
 from pocketmq.client import GroupState, TopicState
-from pocketmq.console.asgi import Response
 from pocketmq.console.web import Visit
 from pocketmq.console.working import worked
 from pocketmq.model.administration import GroupStats, Page, TopicCounts

@@ -8,12 +8,12 @@ let another site become such a caller, and each is refused:
     DNS rebinding                the Host header is neither an address nor localhost
 """
 
-from collections.abc import Mapping
 from hmac import compare_digest
 from ipaddress import ip_address
 from typing import Final
 
-from pocketmq.console.asgi import START, Application, Part, Receive, Scope, Send, fields_of
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -27,7 +27,6 @@ HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
-    "cache-control": "no-store",
 }
 TUNNEL: Final = "x-pocketmq-tunnel"
 PRIVATE: Final = "pocketmq.private"
@@ -44,7 +43,7 @@ class Guarded:
                  that the broker routes the next one
     """
 
-    def __init__(self, app: Application, *, is_private: bool = True, token: str = "") -> None:
+    def __init__(self, app: ASGIApp, *, is_private: bool = True, token: str = "") -> None:
         self._app = app
         self._is_private = is_private
         self._token = token
@@ -54,23 +53,25 @@ class Guarded:
         assert scope["type"] == "http", "only HTTP is served"
         scope[PRIVATE] = self._is_private
         if self._token:
-            given = fields_of(scope).get(TUNNEL, "").split(" ")
+            given = Headers(scope=scope).get(TUNNEL, "").split(" ")
             is_known = len(given) == 3 and compare_digest(given[0].encode(), self._token.encode())
             scope[PRIVATE] = is_known and given[1] == "private"
             scope["scheme"] = given[2] if is_known else "http"
 
-        async def guarded_send(part: Part) -> None:
-            if part["type"] == START:
-                given = {name.decode("latin-1") for name, _ in part["headers"]}
-                more = HEADERS | ({"connection": "close"} if self._token else {})
-                rows = [(n.encode(), v.encode()) for n, v in more.items() if n not in given]
-                part["headers"] = [*part["headers"], *rows]
-            await send(part)
+        async def guarded_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+                if self._token:
+                    headers["connection"] = "close"
+            await send(message)
 
         await self._app(scope, receive, guarded_send)
 
 
-def is_own_origin(headers: Mapping[str, str]) -> bool:
+def is_own_origin(headers: Headers) -> bool:
     """Returns whether a page of this console made a request; True without a browser's headers."""
     site = headers.get("sec-fetch-site", "same-origin")
     origin = headers.get("origin")

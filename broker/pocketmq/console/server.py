@@ -1,4 +1,4 @@
-"""Serves the console: a listening socket, its server, and the sources of data."""
+"""Serves the console: a listening socket, uvicorn, and the sources of data."""
 
 import asyncio
 import gc
@@ -7,15 +7,17 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from ipaddress import ip_address
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import uvicorn
+
 from pocketmq.client import AsyncClient
 from pocketmq.console.application import application
 from pocketmq.console.asset_files import VERSION
-from pocketmq.console.http_server import HttpServer
 from pocketmq.console.pages import NAVIGATION, ROUTES
 from pocketmq.console.store_copy import StoreCopy
 from pocketmq.console.visitors import Visitors
@@ -28,10 +30,7 @@ if TYPE_CHECKING:
 TIMEOUT_MS: Final = 10_000
 IDLE_S: Final = 600.0
 """Time in seconds without a request after which the console of a broker ends."""
-LOOK_S: Final = 0.5
-"""Interval in seconds at which the console of a broker looks whether it is used."""
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-STOP_S: Final = 1.0
+STOP_S: Final = 1
 """Time in seconds for which a stop waits for the requests in progress."""
 
 
@@ -128,17 +127,12 @@ def run(served: Served, listener: socket.socket, started: Callable[[str], None])
 
 async def _serve(served: Served, listener: socket.socket, started: Callable[[str], None]) -> None:
     console = console_of(served)
-    server = HttpServer(application(console, is_private=served.is_private, token=served.token))
+    app = application(console, is_private=served.is_private, token=served.token)
     path = f"{console.base}/" + (f"enter?token={console.entrance}" if console.entrance else "")
+    server = _Server(settings_of(app), partial(started, path), ends_idle=bool(served.token))
+    server.is_busy = lambda: console.copy is not None and console.copy.is_running
     try:
-        with stopping(*((signal.SIGTERM,) if served.token else STOP_SIGNALS)) as stop:
-            await server.start(listener)
-            started(path)
-            if served.token:
-                await _unused(console, server, stop)
-            else:
-                await stop.wait()
-            await server.stop(STOP_S)
+        await server.serve(sockets=[listener])
     finally:
         if console.copy is not None:
             await console.copy.close()
@@ -146,39 +140,48 @@ async def _serve(served: Served, listener: socket.socket, started: Callable[[str
             await source.close()
 
 
-@contextmanager
-def stopping(*numbers: signal.Signals) -> Iterator[asyncio.Event]:
-    """Yields an event that signals set; afterwards those that came have their usual effect."""
-    stop, came = asyncio.Event(), list[signal.Signals]()
-    loop, before = asyncio.get_running_loop(), [signal.getsignal(number) for number in numbers]
-
-    def note(number: signal.Signals) -> None:
-        came.append(number)
-        stop.set()
-
-    for number in numbers:
-        loop.add_signal_handler(number, note, number)
-    try:
-        yield stop
-    finally:
-        for number, usual in zip(numbers, before, strict=True):
-            loop.remove_signal_handler(number)
-            signal.signal(number, usual)
-    for number in came:
-        signal.raise_signal(number)
+def settings_of(app: object) -> uvicorn.Config:
+    """Returns uvicorn's settings for the console."""
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        http="h11", ws="none", loop="asyncio", lifespan="off", log_config=None, access_log=False,
+        server_header=False, date_header=False, timeout_graceful_shutdown=STOP_S,
+        timeout_keep_alive=30, h11_max_incomplete_event_size=64 * 1024, proxy_headers=False,
+    )  # fmt: skip
 
 
-async def _unused(console: Console, server: HttpServer, stop: asyncio.Event) -> None:
-    """Waits until the console of a broker must end: stopped, idle, or without its broker."""
-    parent, used_s, count = os.getppid(), time.monotonic(), -1
-    while not stop.is_set():
-        now_s = time.monotonic()
-        assert now_s >= used_s, "the clock was set back"
-        is_busy = console.copy is not None and console.copy.is_running
-        if server.connections or server.request_count != count or is_busy:
-            used_s, count = now_s, server.request_count
-        if now_s - used_s > IDLE_S or os.getppid() != parent:
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                await stop.wait()
+class _Server(uvicorn.Server):
+    """The server of one console; with `ends_idle` it ends when idle, or without its parent."""
+
+    def __init__(
+        self, config: uvicorn.Config, started: Callable[[], None], *, ends_idle: bool
+    ) -> None:
+        super().__init__(config)
+        self._tell = started
+        self._ends_idle = ends_idle
+        self._parent = os.getppid()
+        self._used_s = time.monotonic()
+        self._count = 0
+        self.is_busy: Callable[[], bool] = lambda: False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to serve, then reports it."""
+        await super().startup(sockets)
+        self._tell()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ends at signals; with `ends_idle` ignores Ctrl-C, which ends the broker, then this."""
+        with super().capture_signals():
+            if self._ends_idle:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Returns whether to end."""
+        now_s, state = time.monotonic(), self.server_state
+        assert now_s >= self._used_s, "the clock was set back"
+        if state.connections or state.total_requests != self._count or self.is_busy():
+            self._used_s, self._count = now_s, state.total_requests
+        is_over = now_s - self._used_s > IDLE_S or os.getppid() != self._parent
+        return await super().on_tick(counter) or (self._ends_idle and is_over)

@@ -15,10 +15,12 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from pocketmq.client import AsyncClient, ClientError
 from pocketmq.console import plots, texts
-from pocketmq.console.asgi import PageRequest, Receive, Redirect, Response, Scope, Send
 from pocketmq.console.offers import Offers
 from pocketmq.console.store_copy import StoreCopy
 from pocketmq.console.visitors import Visitor, Visitors
@@ -126,6 +128,7 @@ class _RenderedPage(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert not self.body, "a page is made once"
         self.body = await worked(lambda: self._make().encode())
+        self.headers["content-length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
 
 
@@ -134,9 +137,7 @@ class Visit:
 
     __slots__ = ("client", "console", "form", "now_ms", "offers", "request", "url", "visitor")
 
-    def __init__(
-        self, request: PageRequest, console: Console, visitor: Visitor[AsyncClient]
-    ) -> None:
+    def __init__(self, request: Request, console: Console, visitor: Visitor[AsyncClient]) -> None:
         self.request = request
         self.console = console
         self.visitor = visitor
@@ -183,7 +184,7 @@ class Visit:
     @property
     def is_live(self) -> bool:
         """Whether the request reloads a part of a page, which it does at intervals."""
-        return self.request.path.endswith("/live")
+        return self.request.url.path.endswith("/live")
 
     def has(self, name: str) -> bool:
         """Returns whether a parameter is given and not empty."""
@@ -212,7 +213,7 @@ class Visit:
     def render(self, template: str, status: int = 200, **values: Any) -> Response:
         """Returns a page made from a template."""
         made = self.console.environment.get_template(template)
-        path = self.request.path.removeprefix(self.console.base) or "/"
+        path = self.request.url.path.removeprefix(self.console.base) or "/"
         entries = self._entries()
         return _RenderedPage(partial(
             made.render,
@@ -231,7 +232,7 @@ class Visit:
 
     def redirect(self, path: str, **query: object) -> Response:
         """Returns the answer that leads a browser to another page."""
-        return Redirect(self.url(path, **query), SEE_OTHER)
+        return RedirectResponse(self.url(path, **query), SEE_OTHER)
 
     def note(self, text: str, command: str = "") -> None:
         """Keeps the result of an action for the visitor's next page.
@@ -258,9 +259,7 @@ def _belongs(path: str, entry: str) -> bool:
     return first == entry or f"{first}s" == entry
 
 
-PageAnswer = Response
-"""The answer of a page."""
-Handler = Callable[[Visit], Awaitable[PageAnswer]]
+Handler = Callable[[Visit], Awaitable[Response]]
 
 
 class Route(NamedTuple):

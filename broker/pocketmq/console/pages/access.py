@@ -3,9 +3,10 @@
 from secrets import token_hex
 from typing import Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError, errors
 from pocketmq.client.async_access import Explained, GrantState
-from pocketmq.console.asgi import Response
 from pocketmq.console.listing import cut
 from pocketmq.console.web import Route, Visit
 

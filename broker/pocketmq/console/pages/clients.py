@@ -3,8 +3,9 @@
 import asyncio
 from typing import Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError, GroupState
-from pocketmq.console.asgi import Response
 from pocketmq.console.listing import counted_groups, list_page
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import Member

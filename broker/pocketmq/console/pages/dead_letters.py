@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ResetTarget
 from pocketmq.console import texts
-from pocketmq.console.asgi import Response
 from pocketmq.console.browsing import bounds_of, newest, place_of
 from pocketmq.console.listing import forget
 from pocketmq.console.web import Route, Visit

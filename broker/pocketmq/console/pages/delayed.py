@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from starlette.responses import Response
+
 from pocketmq.console import plots, texts
-from pocketmq.console.asgi import Response
 from pocketmq.console.listing import cut, forget
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import DelayedMessage

@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from pocketmq.client import GroupSettings, GroupState, ResetTarget
-from pocketmq.console.asgi import Response
 from pocketmq.console.browsing import places_of, rows_of
 from pocketmq.console.listing import counted_groups, forget, list_page
 from pocketmq.console.times import moment_from_text

@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
+from starlette.responses import PlainTextResponse, Response
+
 from pocketmq.client import ClientError, KeyQuery, StoredMessage, errors
 from pocketmq.console import texts
-from pocketmq.console.asgi import Response, TextResponse
 from pocketmq.console.bodies import SHOWN_MAX, Body, body_of
 from pocketmq.console.browsing import at_offset, newest, place_of
 from pocketmq.console.listing import all_topics
@@ -178,7 +179,7 @@ async def save(page: Visit) -> Response:
     """Returns the body of a message as a file."""
     one = await _asked(page)
     if one is None:
-        return TextResponse("there is no such message", 404)
+        return PlainTextResponse("there is no such message", 404)
     name = f"message-{one.queue_id}-{one.queue_offset}.bin"
     return Response(
         one.body, media_type="application/octet-stream",

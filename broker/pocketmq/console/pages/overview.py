@@ -5,9 +5,10 @@ import time
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from starlette.responses import Response
+
 from pocketmq.client import GroupState, errors
 from pocketmq.console import plots, texts
-from pocketmq.console.asgi import Response
 from pocketmq.console.listing import (
     PAGE_SIZE,
     REST,

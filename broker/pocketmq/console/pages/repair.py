@@ -3,8 +3,9 @@
 import asyncio
 from typing import Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError
-from pocketmq.console.asgi import Response
 from pocketmq.console.pages.store import FINDINGS_MAX, begin, browser_of, now_ms, store_command
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.errors import BrokerError

@@ -3,9 +3,10 @@
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError
 from pocketmq.console import texts
-from pocketmq.console.asgi import Response
 from pocketmq.console.listing import cut, soon
 from pocketmq.console.log_squares import CELL, NONE, OTHER, ROW, colours_of, legend_of, square_at
 from pocketmq.console.web import Route, Visit

@@ -2,9 +2,10 @@
 
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError, Message, Receipt, errors
 from pocketmq.console import texts
-from pocketmq.console.asgi import Response
 from pocketmq.console.browsing import at_offset
 from pocketmq.console.listing import all_topics, forget
 from pocketmq.console.times import moment_from_text, span_from_text

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from pocketmq.console.asgi import Response
+from starlette.responses import Response
+
 from pocketmq.console.listing import list_page
 from pocketmq.console.web import Route, Visit
 

@@ -5,6 +5,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError
 from pocketmq.console import texts
 from pocketmq.console.directory import DirectoryClient
@@ -20,7 +22,7 @@ from pocketmq.console.log_squares import (
     legend_of,
     square_at,
 )
-from pocketmq.console.web import PageAnswer, Route, Visit
+from pocketmq.console.web import Route, Visit
 from pocketmq.model.errors import BrokerError
 from pocketmq.tools.inspect import describe
 from pocketmq.tools.listing import FileRow, list_files
@@ -67,7 +69,7 @@ def browser_of(page: Visit) -> StoreBrowser:
     return client.browser
 
 
-async def store(page: Visit) -> PageAnswer:
+async def store(page: Visit) -> Response:
     """Shows a summary of the directory, its files, and the last verification."""
     browser = browser_of(page)
     try:
@@ -86,7 +88,7 @@ def _log_files(browser: StoreBrowser) -> list[FileRow]:
     return list(list_files(browser.disk, browser.directory, browser.sizes, LOG))
 
 
-async def progress(page: Visit) -> PageAnswer:
+async def progress(page: Visit) -> Response:
     """Shows the part with the verification."""
     return page.render("store_check.html", **_check_values(page))
 
@@ -119,7 +121,7 @@ def _check_values(page: Visit) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def begin(page: Visit) -> PageAnswer:
+async def begin(page: Visit) -> Response:
     """Begins a verification, unless one is running."""
     check: StoreCheck | None = page.visitor.memory.get("check")
     if check is None or check.is_done:

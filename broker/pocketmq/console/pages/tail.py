@@ -1,13 +1,14 @@
 """Live tail: messages of a topic as they are stored, by server-sent events."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, Final
 
+from starlette.responses import Response, StreamingResponse
+
 from pocketmq.client import ClientError, StoredMessage, TailQuery
 from pocketmq.console import texts
-from pocketmq.console.asgi import Response, StreamedResponse
 from pocketmq.console.listing import all_topics
 from pocketmq.console.web import Route, Visit
 
@@ -38,10 +39,10 @@ async def events(page: Visit) -> Response:
         page.text("topic"), last_count=LAST, expression=page.text("filter").strip() or "*",
         sql=page.text("by") == "sql", is_lasting=False,
     )  # fmt: skip
-    return StreamedResponse(_events(page, query), media_type="text/event-stream")
+    return StreamingResponse(_events(page, query), media_type="text/event-stream")
 
 
-async def _events(page: Visit, query: TailQuery) -> AsyncGenerator[str, None]:
+async def _events(page: Visit, query: TailQuery) -> AsyncIterator[str]:
     yield "retry: 3000\n\n"
     try:
         # This shows stored messages first, so that a quiet topic is not an empty page.

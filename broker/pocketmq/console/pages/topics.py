@@ -3,8 +3,9 @@
 import asyncio
 from typing import Any, Final
 
+from starlette.responses import Response
+
 from pocketmq.client import ClientError, TopicChange, TopicState, errors
-from pocketmq.console.asgi import Response
 from pocketmq.console.browsing import newest, places_of, rows_of
 from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
 from pocketmq.console.web import Route, Visit

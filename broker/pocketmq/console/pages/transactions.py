@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from starlette.responses import Response
+
 from pocketmq.client import Resolution
-from pocketmq.console.asgi import Response
 from pocketmq.console.listing import cut, forget
 from pocketmq.console.web import Route, Visit
 
