@@ -44,10 +44,9 @@ def tail(
     While the broker is unreachable, the command waits, then continues without losing or repeating a
     message. Ctrl-C ends it.
     """
-    wanted = TailQuery(topic, since_ms=_since_ms(begin), **given)
-    if begin is not None and wanted.last_count is not None:
+    if begin is not None and given["last_count"] is not None:
         raise click.UsageError("--from and --last exclude each other")
-
+    wanted = TailQuery(topic, since_ms=_since_ms(begin), **given)
     is_silent = wanted.follow and wanted.since_ms is None and wanted.last_count is None
     if is_silent and not is_missing(broker, topic):
         talk(f"waiting for new messages of {topic}; --from earliest prints those before")
