@@ -34,6 +34,15 @@ class Loss(NamedTuple):
     messages: int
 
 
+class Doubt(NamedTuple):
+    """A message whose tag, keys or id differ from queue or index: one of the two is damaged."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One damaged or unexpected item, or several similar items in one file.

@@ -10,6 +10,7 @@ from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option, wall_ms, yes_option
 from pocketmq.cli.output import Exit, Failure, Output, only_planned, progress, talk, write
 from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_bytes
+from pocketmq.cli.store.verify import NO_REPAIR, SERVED_AS_IT_IS
 
 
 @click.command(
@@ -63,7 +64,7 @@ def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: 
         raise Failure(f"{text}; {lost}", Exit.DAMAGED, step)
     if not plan.is_empty:
         raise only_planned(lost, Exit.DAMAGED)
-    _say_left(store.directory, len(plan.left), is_sound=not plan.left)
+    _say_left(store.directory, [finding.kind for finding in plan.left], is_sound=not plan.left)
 
 
 def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: bool) -> None:
@@ -73,13 +74,16 @@ def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
         talk(f"The report and the damaged bytes are in {done['quarantine']}")
-    _say_left(store.directory, len(done["left_as_it_is"]), is_sound=done["is_sound"])
+    kinds = [finding["kind"] for finding in done["left_as_it_is"]]
+    _say_left(store.directory, kinds, is_sound=done["is_sound"])
 
 
-def _say_left(directory: Path, count: int, *, is_sound: bool) -> None:
+def _say_left(directory: Path, kinds: list[str], *, is_sound: bool) -> None:
     if not is_sound:
-        text = f"findings that cannot be repaired: {count}"
-        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
+        text = f"findings that cannot be repaired: {len(kinds)}"
+        is_served = kinds and SERVED_AS_IT_IS.issuperset(kinds)
+        step = NO_REPAIR if is_served else f"pocketmq store verify {directory}"
+        raise Failure(text, Exit.DAMAGED, step)
     talk("The store has no findings")
 
 

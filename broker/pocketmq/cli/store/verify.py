@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 ABSENT: Final = "absent"
 LOST_RECORDS: Final = "lost_records"
 LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
+SERVED_AS_IT_IS: Final = frozenset({"born_time", "queue_offset", "compressed_body", "op_message"})
+"""Kinds of findings in valid records: no repair knows the right value."""
+NO_REPAIR: Final = (
+    "no repair knows the right values, and a start serves these messages as they are; only a "
+    "backup has the right ones: pocketmq store diff"
+)
 QUEUES_SHOWN: Final = 20
 """Upper limit of lost ranges listed below a verdict."""
 
@@ -141,6 +147,8 @@ def _next_step(found: "Verification", directory: Path) -> str:
             "restore the files from a backup; without one: pocketmq store repair "
             f"{directory} --accept-loss, which shows what it would do"
         )
+    if set(found.counts) <= SERVED_AS_IT_IS:
+        return NO_REPAIR
     step = f"pocketmq store repair {directory}, which shows what it would do"
     if found.lost_count:
         step = f"restore a backup, or go on without the lost messages: {step}"
@@ -213,6 +221,11 @@ def _print_rows(found: "Verification", rows: list[dict[str, Any]], out: Output) 
             say(f"  {title}: {place}: {loss.messages}")
         if len(losses) > QUEUES_SHOWN:
             say(f"  {title}: in {len(losses) - QUEUES_SHOWN} more places; -o json lists all")
+    for doubt in found.doubts[:QUEUES_SHOWN]:
+        place = f"{doubt.topic}:{doubt.queue_id} offset {doubt.queue_offset}"
+        say(f"  in doubt: {place}: its tag, keys or id, or its unit or index entries")
+    if len(found.doubts) > QUEUES_SHOWN:
+        say(f"  in doubt: {len(found.doubts) - QUEUES_SHOWN} more; -o json lists all")
     out.table(rows, COLUMNS)
 
 
@@ -226,6 +239,7 @@ def _print(found: "Verification", out: Output) -> None:
         document = {
             "verdict": verdict(found), "is_sound": found.is_sound,
             "messages_lost": found.lost_count, "lost": lost, "lost_earlier": earlier,
+            "in_doubt": [doubt._asdict() for doubt in found.doubts],
             "summary": summary, "findings": rows, "notes": found.notes,
         }  # fmt: skip
         out.show(document)

@@ -15,10 +15,19 @@ from pocketmq.format.checkpoint_layout import (
     encode_checkpoint,
 )
 from pocketmq.format.filler_record import Style, stand_in, stand_in_to_file_end
-from pocketmq.format.names import BACKUP_SUFFIX, CHECKPOINT_FILE, OWN_DIRECTORY, TOPICS_FILE
+from pocketmq.format.names import (
+    BACKUP_SUFFIX,
+    CHECKPOINT_FILE,
+    CONSUMER_OFFSETS_FILE,
+    DELAY_OFFSETS_FILE,
+    GROUPS_FILE,
+    ORDER_INFO_FILE,
+    OWN_DIRECTORY,
+    TOPICS_FILE,
+)
 from pocketmq.log.quarantine import Quarantine
 from pocketmq.log.store_directory import ManifestFile
-from pocketmq.model.finding import Finding, Loss
+from pocketmq.model.finding import Doubt, Finding, Loss
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.install import write_mark
@@ -89,6 +98,22 @@ class LogAct(Enum):
     ZERO = "zeros"
     CRC_FIELD = "its property CRC"
     TIME = "the store time of the record before"
+
+
+_WITHOUT: Final = {
+    TOPICS_FILE: "a start takes the topics from log and queues, without types and attributes",
+    CONSUMER_OFFSETS_FILE: (
+        "all groups lose their offsets and begin as new ones (broker.group_begin): read the "
+        "offsets off the damaged file, and set them with `pocketmq group reset`"
+    ),
+    GROUPS_FILE: "groups lose their settings, and are made again at their first use",
+    DELAY_OFFSETS_FILE: (
+        "the broker finds the progress of the delay levels by the delivered messages, and may "
+        "deliver some again"
+    ),
+    ORDER_INFO_FILE: "leases of FIFO groups are lost: their messages are delivered again",
+}
+"""File of config/ -> effect of its removal."""
 
 
 class FileAct(Enum):
@@ -259,6 +284,7 @@ class RepairPlan:
     missing          [end of the log, its durable offset): missing acknowledged records
     head             [begin, end) of the missing oldest files; the repair accepts their loss
     lost_head        messages of these files, according to the queues
+    doubts           messages whose tag, keys or id differ from queue or index
     lost_behind      messages whose units refer to offsets after the log's end
     log_files        files of the log
     log_end          physical offset after the last valid record
@@ -276,6 +302,7 @@ class RepairPlan:
     missing: tuple[int, int] | None = None
     head: tuple[int, int] | None = None
     lost_head: tuple[Loss, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     lost_behind: tuple[Loss, ...] = ()
     lost_earlier: tuple[Loss, ...] = ()
     log_files: list[LogFile] = field(default_factory=list)
@@ -331,6 +358,7 @@ class RepairPlan:
         return {
             "messages_lost": self.lost_count,
             "lost": [loss._asdict() for loss in self.losses],
+            "in_doubt": [doubt._asdict() for doubt in self.doubts],
             "log": [action.document for action in self.log],
             "files": [action.document for action in self.files],
             "oldest_files_missing": list(self.head) if self.head else None,
@@ -353,6 +381,7 @@ def summary(document: Document) -> list[str]:
     """Returns the lines of text that describe the document of a plan or report."""
     return [
         *_lost_lines(document),
+        *_doubt_lines(document),
         *_head_lines(document),
         *_log_lines(document["log"]),
         *map(_file_line, document["files"]),
@@ -375,6 +404,14 @@ def _loss_line(loss: Document) -> str:
     return f"  lost: {place}: {loss['messages']}"
 
 
+def _doubt_lines(document: Document) -> Iterator[str]:
+    for doubt in document.get("in_doubt", ()):
+        yield (
+            f"  in doubt: {doubt['topic']}:{doubt['queue_id']} offset {doubt['queue_offset']}: its "
+            "tag, keys or id differ from queue or index, which are taken from the log"
+        )
+
+
 def _head_lines(document: Document) -> Iterator[str]:
     head = document.get("oldest_files_missing")
     if head:
@@ -394,8 +431,9 @@ def _log_lines(rows: list[Document]) -> Iterator[str]:
 
 def _file_line(row: Document) -> str:
     line = f"{row['file']}: {row['reason']}: {row['done']}"
-    if row["done"] == FileAct.REMOVE.value and PurePath(row["file"]).name == TOPICS_FILE:
-        line += "; a start takes the topics from log and queues, without types and attributes"
+    effect = _WITHOUT.get(PurePath(row["file"]).name)
+    if row["done"] == FileAct.REMOVE.value and effect:
+        line += f"; {effect}; the damaged file is kept in {OWN_DIRECTORY}/quarantine"
     return line
 
 

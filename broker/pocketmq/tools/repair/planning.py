@@ -337,6 +337,7 @@ def plan_repair(
         log_files=found.files,
         log_end=found.log_end,
         lost_earlier=found.lost_earlier,
+        doubts=found.doubts,
         is_continued=unfinished_repair(disk, directory) is not None,
     )
     suspects: list[Suspect] = []

@@ -175,6 +175,7 @@ class _Repair:
             "begun": _moment(self._now_ms),
             "messages_lost": 0,
             "lost": [],
+            "in_doubt": [],
             "log": [],
             "files": [],
             "view_findings": {},
@@ -224,6 +225,8 @@ class _Repair:
             report[name] += [a.document for a in actions if a.document not in report[name]]
         known = report.setdefault("lost", [])
         known += [loss._asdict() for loss in plan.losses if loss._asdict() not in known]
+        doubts = report.setdefault("in_doubt", [])
+        doubts += [doubt._asdict() for doubt in plan.doubts if doubt._asdict() not in doubts]
         report["messages_lost"] = sum(loss["messages"] for loss in known)
         report["view_findings"] = plan.view_findings | report["view_findings"]
         report["timer_findings"] = plan.timer_findings | report.get("timer_findings", {})

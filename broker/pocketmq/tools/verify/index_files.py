@@ -29,6 +29,7 @@ from pocketmq.format.index_layout import (
 from pocketmq.format.names import is_index_file_name
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.doubts import OTHER_KEYS
 
 BLOCK: Final = 500_000
 """Number of entries in one block."""
@@ -180,8 +181,20 @@ class IndexCheck:
     """
 
     __slots__ = (
-        "_block", "_collector", "_dangling", "_directory", "_files", "_late", "_log_begin",
-        "_main", "_repeated_count", "_unindexed_count", "_unindexed_from", "entries",
+        "_block",
+        "_collector",
+        "_dangling",
+        "_directory",
+        "_files",
+        "_lacking",
+        "_late",
+        "_log_begin",
+        "_main",
+        "_repeated_count",
+        "_unindexed_count",
+        "_unindexed_from",
+        "doubted",
+        "entries",
     )  # fmt: skip
 
     def __init__(
@@ -197,6 +210,9 @@ class IndexCheck:
         self._repeated_count = 0
         self.entries = 0
         self._dangling: list[Any] = []
+        self._lacking: set[int] = set()
+        self.doubted: set[int] = set()
+        """Physical offsets of records whose entries have other hashes."""
         self._late = self._out_of_order(log_end)
         self._main = self._in_order()
         self._block = np.zeros(0, dtype=_PLACE_TYPE)
@@ -332,6 +348,7 @@ class IndexCheck:
         if self._lacks_file(place):
             self._collector.add_absent(self._directory, "entries of the log", 1)
             return
+        self._lacking.add(place)
         self._collector.add(
             "missing_key", path, 0, expected=f"hash {key_hash} of record {place}", found="nothing"
         )
@@ -366,6 +383,9 @@ class IndexCheck:
             is_old = 0 <= place < self._log_begin  # Retention deleted the entry's record.
             if not in_hole and not is_old and place < upto:
                 self._report_surplus("dangling_entry", row)
+                if place in self._lacking:
+                    self.doubted.add(place)
+                    self._collector.remark(OTHER_KEYS)
         self._tell_unindexed(has_holes=bool(holes))
         if self._repeated_count:
             self._collector.remark(

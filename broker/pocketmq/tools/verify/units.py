@@ -184,7 +184,7 @@ class ComparedFiles(QueueFiles):
 
     __slots__ = (
         "_collector", "_extension", "_held", "_holes", "_log_begin", "_size", "_unjudged", "_upto",
-        "old_count", "units",
+        "doubted", "old_count", "units",
     )  # fmt: skip
 
     def __init__(
@@ -204,6 +204,8 @@ class ComparedFiles(QueueFiles):
         self.units = 0
         self.old_count = 0
         """Units that refer to offsets below the log's begin."""
+        self.doubted: set[int] = set()
+        """Physical offsets of records with another tags code than their units."""
 
     def write(self, key: QueueKey, queue_offset: int, units: memoryview) -> None:
         """Compares expected units with the files; keeps differences for `judge`."""
@@ -280,6 +282,7 @@ class ComparedFiles(QueueFiles):
             if not self._is_accounted_for(path, unit, other):
                 if unit[:2] == other[:2] and other[2] > EXTENSION_ADDRESS_MAX:
                     self._collector.remark(OTHER_TAGS)
+                    self.doubted.add(unit[0])
                 at = position + number * UNIT_SIZE
                 self._collector.add(
                     _kind(other), path, at, expected=_shown(unit), found=_shown(other)

@@ -31,7 +31,7 @@ from pocketmq.format.order_changes import lost_rows_at, version_of
 from pocketmq.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, encode_blank
 from pocketmq.log.table_files import read_table
 from pocketmq.model.errors import IllegalTopic
-from pocketmq.model.finding import ABSENT, Finding, Loss
+from pocketmq.model.finding import ABSENT, Doubt, Finding, Loss
 from pocketmq.model.message import FLAG_COMPRESSED, OFFSET_MAX, QueueKey
 from pocketmq.model.names import check_queue_topic
 from pocketmq.model.system_topics import TIMER_TOPIC
@@ -44,6 +44,7 @@ from pocketmq.rebuild.unit_files import UnitWriter
 from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
 from pocketmq.tools.store_access import is_live
 from pocketmq.tools.verify.collector import FINDINGS_MAX, LOST_RECORDS, RECORD, Collector, Fold
+from pocketmq.tools.verify.doubts import doubts_of, tell_earlier_doubts
 from pocketmq.tools.verify.head import lost_head, report_head, tell_unknown_head
 from pocketmq.tools.verify.index_files import (
     IndexCheck,
@@ -107,7 +108,7 @@ class RecordCheck:
         is_odd = (store_ms < TIME_MIN_MS) | (store_ms > self._now_ms + FUTURE_MS)
         self._report(heads, "store_time", is_odd, store_ms)
         is_odd = (born_ms < 0) | (born_ms > self._now_ms + BORN_FUTURE_MS)
-        self._report(heads, "born_time", is_odd, born_ms)
+        self._report(heads, "born_time", is_odd, born_ms, repairable=False)
         self._report(heads, "queue_id", heads.queue_id < 0, heads.queue_id)
         self._report(heads, "queue_offset", heads.queue_offset < 0, heads.queue_offset)
         self._look_at_marks(chunk, heads)
@@ -123,7 +124,10 @@ class RecordCheck:
             body = bytes(chunk.buffer[begin : begin + int(heads.body_size[record])])
             if plain_body(body, int(heads.system_flag[record])) is body:
                 place = int(heads.physical_offset[record])
-                self._add("compressed_body", place, "a valid compressed body", "an invalid one")
+                self._add(
+                    "compressed_body", place, "a valid compressed body", "an invalid one",
+                    repairable=False,
+                )  # fmt: skip
 
     def _look_at_marks(self, chunk: Chunk, heads: Heads) -> None:
         begins = heads.block_begin + heads.block_size - PROPERTY_CRC_SIZE
@@ -148,15 +152,20 @@ class RecordCheck:
 
     def _report(
         self, heads: Heads, kind: str, is_bad: NDArray[np.bool_], values: NDArray[np.int64],
-        expected: str = "a possible value",
+        expected: str = "a possible value", *, repairable: bool = True,
     ) -> None:  # fmt: skip
         if is_bad.any():
             for record in np.flatnonzero(is_bad).tolist():
                 place = int(heads.physical_offset[record])
-                self._add(kind, place, expected, f"{int(values[record])}")
+                shown = f"{int(values[record])}"
+                self._add(kind, place, expected, shown, repairable=repairable)
 
-    def _add(self, kind: str, place: int, expected: str, found: str) -> None:
-        self._collector.add_record(kind, place, expected=expected, found=found)
+    def _add(
+        self, kind: str, place: int, expected: str, found: str, *, repairable: bool = True
+    ) -> None:
+        self._collector.add_record(
+            kind, place, expected=expected, found=found, repairable=repairable
+        )
 
 
 # ----------------------------------------------------------------------------------------------
@@ -232,6 +241,7 @@ class Verification:
     tail        damage after the last valid record
     gaps        missing files of the log, and missing ends of files
     head        the missing oldest files of the log; None: they expired, or nothing shows it
+    doubts      messages whose tag, keys or id differ from queue or index
     files       files of the log that were walked, without missing ends
     lost_earlier   messages that a repair replaced by fillers
     is_copy     whether the store is a copy without views that was never started
@@ -253,6 +263,7 @@ class Verification:
     lost_earlier: tuple[Loss, ...] = ()
     is_copy: bool = False
     head: Hole | None = None
+    doubts: tuple[Doubt, ...] = ()
 
     @property
     def lacks_topics(self) -> bool:
@@ -308,7 +319,6 @@ class _Walk:
 
     def run(self, advance: Callable[[int], None]) -> Verification:
         files = self._log_files()
-        head = lost_head(self._disk, self._directory, files)
         log_begin = min(
             [file.base for file in files] + [gap.begin for gap in self._gaps], default=0
         )
@@ -355,16 +365,17 @@ class _Walk:
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
-        self._look_at_head(head, log_begin, compared.old_count)
+        head = self._look_at_head(files, log_begin, compared.old_count)
         lost_earlier = self._report_damage(files, rebuilt, redone)
         if rebuilt.tail is None and results and self._options.upto == OFFSET_MAX:
             self._look_behind(files, max([rebuilt.end, *(hole.end for hole in rebuilt.holes)]))
         return Verification(
             collector.findings, dict(collector.counts), collector.notes, collector.is_cut,
-            records.count, compared.units, index.entries,
-            log_begin, rebuilt.end if results else log_begin,
-            [hole for hole in rebuilt.holes if hole not in self._gaps], rebuilt.tail,
-            self._gaps, files, lost_earlier, self._is_copy, head,
+            records.count, compared.units, index.entries, log_begin,
+            rebuilt.end if results else log_begin,
+            [hole for hole in rebuilt.holes if hole not in self._gaps], rebuilt.tail, self._gaps,
+            files, lost_earlier, self._is_copy, head,
+            doubts_of(files, compared.doubted | index.doubted),
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
@@ -389,6 +400,8 @@ class _Walk:
             log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
         )
         look_at_order_journal(self._disk, self._directory, self._collector)
+        begin = files[0].base if files else 0
+        tell_earlier_doubts(self._disk, self._directory, begin, self._collector)
         log_file_bytes = self._sizes.commit_log_file_size_bytes
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
         is_running = self._options.is_live or is_live(self._directory)
@@ -495,12 +508,16 @@ class _Walk:
         lost_earlier = with_reported(lost_earlier, reported)
         return tuple(loss for loss in lost_earlier if not self._unjudged.has(loss.topic))
 
-    def _look_at_head(self, head: Hole | None, log_begin: int, old_count: int) -> None:
+    def _look_at_head(
+        self, files: Sequence[LogFile], log_begin: int, old_count: int
+    ) -> Hole | None:
         """Reports missing oldest files, or that nothing shows whether older messages expired."""
+        head = lost_head(self._disk, self._directory, files)
         if head is not None:
             report_head(self._disk, self._views, self._sizes, head, self._collector)
         elif not self._options.log_only:
             tell_unknown_head(self._disk, self._directory, log_begin, old_count, self._collector)
+        return head
 
     def _report_hole(self, kind: str, hole: Hole, lost: tuple[Loss, ...]) -> None:
         if hole in self._gaps:
