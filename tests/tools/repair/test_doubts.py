@@ -100,3 +100,14 @@ def test_the_repair_of_a_table_names_its_effect(store: DamagedStore) -> None:
     assert "groups lose their settings" in planned
     assert "may deliver some again" in planned
     assert planned.count("the damaged file is kept in pocketmq/quarantine") == 3
+
+
+def test_a_plan_lists_the_readable_id_and_keys_of_a_lost_message(store: DamagedStore) -> None:
+    place = place_with(store, "KEYS")
+    found = decode_record(store.records[place], decompress=False).properties
+    store.write(place + 100, bytes(4))
+    store.flip(place + 110)
+    done = run("store", "repair", str(store.directory), "-o", "table")
+    assert f"  readable there: id {found['UNIQ_KEY']}, keys {found['KEYS']}" in done.out
+    (action,) = store.repair()["log"]
+    assert action["readable"] == [f"id {found['UNIQ_KEY']}, keys {found['KEYS']}"]

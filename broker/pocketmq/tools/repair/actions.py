@@ -131,6 +131,7 @@ class LogAction:
     losses       messages lost according to the consume queues; damaged queues show only some
     content      bytes to write for CRC_FIELD and TIME
     lacks_from   physical offset at which the file's bytes end; OFFSET_MAX: the file is complete
+    names        ids and keys that are readable in the damaged bytes, and may be damaged
     """
 
     file: str
@@ -142,6 +143,7 @@ class LogAction:
     losses: tuple[Loss, ...] = ()
     content: bytes = b""
     lacks_from: int = OFFSET_MAX
+    names: tuple[str, ...] = ()
 
     @property
     def document(self) -> Document:
@@ -153,6 +155,7 @@ class LogAction:
             "bytes": self.end - self.begin,
             "reason": self.reason,
             "replaced_by": self.act.value,
+            "readable": list(self.names),
             "messages_lost": [loss._asdict() for loss in self.losses],
         }
 
@@ -427,6 +430,8 @@ def _log_lines(rows: list[Document]) -> Iterator[str]:
         where = f"{row['file']} at byte {position} (physical offset {row['begin']})"
         where += f", {row['bytes']} bytes"
         yield f"{where}: {row['reason']}: {row['replaced_by']}"
+        for name in row.get("readable", ()):
+            yield f"  readable there: {name}"
 
 
 def _file_line(row: Document) -> str:

@@ -30,10 +30,11 @@ from pocketmq.format.names import (
     VIEW_DIRECTORIES,
     offset_from_file_name,
 )
-from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR
+from pocketmq.format.properties import NAME_SEPARATOR, PAIR_SEPARATOR, decode_properties
 from pocketmq.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,
+    BadRecord,
     encode_blank,
     property_crc_field,
     split_record,
@@ -41,7 +42,7 @@ from pocketmq.format.record import (
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.quarantine import unfinished_repair
 from pocketmq.model.finding import Finding, Loss
-from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.message import KEYS, OFFSET_MAX, UNIQUE_KEY
 from pocketmq.rebuild.log_files import KnownShape, LogFile, bytes_at
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.tools.durable import flushed_upto
@@ -70,6 +71,8 @@ _NAME_SIZE: Final = 9
 """Bytes of a property CRC's name and the separator after it."""
 _DIGITS: Final = slice(_NAME_SIZE, PROPERTY_CRC_SIZE - 1)
 _PIECE: Final = 1024 * 1024
+_NAMES_MAX: Final = 20
+"""Upper limit of records of one damaged range whose ids and keys are reported."""
 
 
 Losses = Callable[[int, int], tuple[Loss, ...]]
@@ -116,7 +119,26 @@ class LogPlanner:
             following = self._neighbours.at(end)
             assert following is not None
             end += following.size
-        return self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
+        action = self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
+        return replace(action, names=tuple(self._names(hole.begin, hole.end)))
+
+    def _names(self, begin: int, end: int) -> Iterator[str]:
+        """Yields ids and keys of damaged records whose lengths and properties can be read."""
+        for _ in range(_NAMES_MAX):
+            size = int.from_bytes(bytes_at(self._files, begin, 4)) if end - begin >= 4 else 0
+            if not 0 < size <= end - begin:
+                return
+            content = bytes_at(self._files, begin, size)
+            try:
+                _, _, _, _, block_begin, block_end = split_record(content, 0)
+            except BadRecord:
+                return
+            block = content[block_begin:block_end]
+            if not _is_property_block(block):
+                return
+            found = decode_properties(block)
+            yield f"id {found.get(UNIQUE_KEY, 'unknown')}, keys {found.get(KEYS, 'none')}"
+            begin += size
 
     def of_gap(self, gap: Hole) -> LogAction:
         """Returns the replacement of a missing file, or of a file's missing end."""

@@ -44,11 +44,14 @@ def doubts_of(files: Sequence[LogFile], places: Iterable[int]) -> tuple[Doubt, .
     return tuple(found)
 
 
-def tell_earlier_doubts(disk: Disk, directory: Path, log_begin: int, collector: Collector) -> None:
+def tell_earlier_doubts(
+    disk: Disk, directory: Path, files: Sequence[LogFile], collector: Collector
+) -> None:
     """Adds a note on the messages in doubt that finished repairs reported.
 
-    log_begin   messages below this physical offset have left the log
+    files   the log's files: messages before the first one have left the log
     """
+    log_begin = files[0].base if files else 0
     found: set[Doubt] = set()
     for report in finished_reports(disk, directory):
         with suppress(KeyError, TypeError, ValueError):

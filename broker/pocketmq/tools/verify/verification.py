@@ -124,10 +124,8 @@ class RecordCheck:
             body = bytes(chunk.buffer[begin : begin + int(heads.body_size[record])])
             if plain_body(body, int(heads.system_flag[record])) is body:
                 place = int(heads.physical_offset[record])
-                self._add(
-                    "compressed_body", place, "a valid compressed body", "an invalid one",
-                    repairable=False,
-                )  # fmt: skip
+                texts = ("a valid compressed body", "an invalid one")
+                self._add("compressed_body", place, *texts, repairable=False)
 
     def _look_at_marks(self, chunk: Chunk, heads: Heads) -> None:
         begins = heads.block_begin + heads.block_size - PROPERTY_CRC_SIZE
@@ -400,8 +398,7 @@ class _Walk:
             log_end=log_end, last_time_ms=last_time_ms, flushed=flushed, is_part=is_part
         )
         look_at_order_journal(self._disk, self._directory, self._collector)
-        begin = files[0].base if files else 0
-        tell_earlier_doubts(self._disk, self._directory, begin, self._collector)
+        tell_earlier_doubts(self._disk, self._directory, files, self._collector)
         log_file_bytes = self._sizes.commit_log_file_size_bytes
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
         is_running = self._options.is_live or is_live(self._directory)
