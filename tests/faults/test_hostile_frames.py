@@ -12,9 +12,10 @@ from tests.kit.hostile_classic import hostile
 CASES = 700
 
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_hostile_frames_are_answered_or_end_their_connection(seed: int) -> None:
-    async with hostile(Random(seed)) as lives:
+@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+async def test_hostile_frames_are_answered_or_end_their_connection(seed: int, signs: bool) -> None:
+    async with hostile(Random(seed), signs=signs) as lives:
         done = 0
         while done < CASES:
             done += await lives.one()
@@ -22,3 +23,4 @@ async def test_hostile_frames_are_answered_or_end_their_connection(seed: int) ->
     assert len(lives.kinds) > 10
     assert len(lives.codes) > 5
     assert lives.closed_count
+    assert (lives.forged_count > 10) is signs

@@ -1,6 +1,6 @@
 """A broker under hostile classic clients, and the judge of its replies.
 
-async with hostile(Random(7)) as lives:
+async with hostile(Random(7), signs=False) as lives:
     count = await lives.one()          a connection from its first byte to its last
 """
 
@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from pocketmq.rpc.admission import CallClass
 from pocketmq.rpc.classic.service_table import TABLE
+from pocketmq.rpc.classic.signing import signed_by_fields, signing_fields
+from pocketmq.rpc.guard import Guard
 from pocketmq.rpc.own.remoting_call import RemotingCall
 from pocketmq.rpc.own.remoting_connection import RemotingConnection
 from pocketmq.rpc.own.server_state import ServerState
@@ -26,11 +28,14 @@ from tests.kit.hostile_frames import CLOSED, OPEN, FrameMaker, Hostile
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker, store_broker
 from tests.kit.store_language import until
+from tests.kit.users import SECRET, access_of, grant_of
 
 CODES: Final = [row.number for row in TABLE.rows if row.number != ANY_CODE]
 LIMITS: Final = {row.number: row.own["request_size_max"] for row in TABLE.rows}
 KNOWN: Final = frozenset({*range(27), 206, 207, 208, 209, 210, 211, 309, 604})
 """Codes that RocketMQ's clients know."""
+SECRETS: Final = {"admin": SECRET, "app": SECRET}
+"""Users who sign requests; `app` may only use some topics and groups."""
 REFUSED: Final = frozenset({1, 2, 3, 13, 14, 16, 17, 23, 26})
 """Codes of requests that may have changed nothing."""
 WAITING: Final = frozenset({CallClass.POLL, CallClass.QUESTION})
@@ -57,12 +62,20 @@ class Failures(logging.Handler):
 class HostileLives:
     """Connections of hostile clients to one broker."""
 
-    def __init__(self, broker: StoreBroker, random: Random) -> None:
+    def __init__(self, broker: StoreBroker, random: Random, *, signs: bool) -> None:
         self._broker = broker
         self._random = random
-        self._make = FrameMaker(random, CODES)
+        self._secrets = SECRETS if signs else {}
+        self._make = FrameMaker(random, CODES, self._secrets)
+        self._late: list[Hostile] = []
+        """Frames that end their connection, for the ends of the next ones."""
+        service = broker.classic.service()
+        if signs:
+            grants = grant_of("app", "pub,sub", "topic:orders"), grant_of("app", "sub", "group:g")
+            guard = Guard(access_of(*grants), None, signed_by_fields)
+            service = guard.guarded(service, TABLE.rules("DefaultCluster"))
         loop = asyncio.get_running_loop()
-        self._edge = ServerState(loop, Serving([broker.classic.service()]))
+        self._edge = ServerState(loop, Serving([service]))
         self._sound = RemotingPair(edge=self._edge)
         self.failures = Failures()
         self.kinds: Counter[str] = Counter()
@@ -70,6 +83,8 @@ class HostileLives:
         self.codes: Counter[int] = Counter()
         """Number of replies by code."""
         self.closed_count = 0
+        self.forged_count = 0
+        """Number of replies to requests with a wrong signature."""
 
     async def one(self) -> int:
         """Runs a connection; returns its number of cases.
@@ -79,25 +94,29 @@ class HostileLives:
         random = self._random
         frames: list[Hostile] = []
         for _ in range(random.choice((1, 1, 1, 2, 5, 12, 30))):
-            frames.append(self._make.some())
-            if frames[-1].ends is CLOSED:  # No later frame is read.
-                break
+            one = self._make.some()
+            if one.ends is CLOSED:  # No later frame would be read.
+                self._late.append(one)
+            else:
+                frames.append(one)
+        if self._late:
+            frames.append(self._late.pop())
         try:
-            await self._live(frames)
+            frames = frames[: await self._live(frames)]
         except Exception as error:
             shown = "\n".join(f"{one.kind} {one.raw[:2_000].hex()}" for one in frames)
             raise AssertionError(f"{error!r}\n{shown}") from error
         self.kinds.update(one.kind for one in frames)
         return len(frames)
 
-    async def _live(self, frames: list[Hostile]) -> None:
-        expected, is_closed = self._expected(frames)
+    async def _live(self, frames: list[Hostile]) -> int:
+        """Runs a connection; returns how many of its frames the broker must read."""
+        expected, read_count, is_closed = self._expected(frames)
         before = self._content()
         client = RemotingPair(edge=self._edge)
         replies: Counter[int] = Counter()
         codes: list[int] = []
-        for piece in self._pieces(frames):
-            client.feed(piece)
+        client.feed(*self._pieces(frames))
         await self._until(partial(_is_done, client.server))
         assert not self.failures.found, self.failures.found[0]
         self._took(client, replies, codes)
@@ -108,6 +127,8 @@ class HostileLives:
         )
         assert client.server.is_open is not is_closed, "closed or not"
         if is_closed:
+            if not replies <= expected:
+                expected += Counter(_asked_before_error(frames[:read_count]))
             assert replies <= expected, "a reply without a request"
             self.closed_count += 1
         else:
@@ -116,15 +137,22 @@ class HostileLives:
             )
         assert {*codes} <= KNOWN, f"unknown codes { ({*codes} - KNOWN) }"
         self.codes.update(codes)
+        is_mutated = any(one.kind in ("mutated_frame", "noise") for one in frames)
+        if not is_mutated:
+            self._check_signatures(client)
         client.lose() if self._random.random() < 0.5 else client.server.cut_off()
         await self._until(lambda: not client.server.calls)
         self._gone(client)
         is_refused = REFUSED.issuperset(codes) and replies == expected
-        if is_refused and not any(one.kind in ("one_way", "mutated_frame") for one in frames):
+        if is_refused and not is_mutated and all(one.kind != "one_way" for one in frames):
             assert self._content() == before, "a refused request has changed something"
+        return read_count
 
-    def _expected(self, frames: list[Hostile]) -> tuple[Counter[int], bool]:
-        """Returns how often each number must be answered, and whether the connection is closed."""
+    def _expected(self, frames: list[Hostile]) -> tuple[Counter[int], int, bool]:
+        """Returns how often each number must be answered, and where the connection ends.
+
+        The second value is the number of frames that are read, the third whether it is closed.
+        """
         reader = _reader()
         found: Counter[int] = Counter()
         for number, one in enumerate(frames):
@@ -133,10 +161,9 @@ class HostileLives:
                 found.update(_asked(reader.receive(one.raw)))
             except RemotingError:
                 assert ends is not OPEN, "a well-formed frame is refused"
-                found.update(_asked_before_error([each.raw for each in frames[:number]], one.raw))
-                return found, True
+                return found, number + 1, True
             assert ends is not CLOSED, "a malformed frame is accepted"
-        return found, False
+        return found, len(frames), False
 
     def _pieces(self, frames: list[Hostile]) -> Iterator[bytes]:
         random = self._random
@@ -164,6 +191,14 @@ class HostileLives:
         assert "internal error" not in reply.remark, "an internal error"
         assert reply.code not in REFUSED or reply.remark, "a refusal without a reason"
 
+    def _check_signatures(self, client: RemotingPair) -> None:
+        """Checks that no request is served whose signature is wrong."""
+        for one in client.all_replies:
+            if one.opaque in self._make.forged:
+                assert one.code in REFUSED, f"served with a wrong signature: {one}"
+                self.forged_count += 1
+        self._make.forged.clear()
+
     def _gone(self, client: RemotingPair) -> None:
         memory, admission = self._edge.memory, self._edge.serving.admission
         assert client.server not in self._edge.connections, "a closed connection is kept"
@@ -184,7 +219,10 @@ class HostileLives:
 
     async def sound(self) -> None:
         """Sends a message on a sound connection."""
-        reply = await self._sound.ask(310, SOUND, b"sound")
+        fields = dict(SOUND)
+        if self._secrets:
+            fields |= signing_fields("admin", SECRET, Command(310, SOUND, b"sound"))
+        reply = await self._sound.ask(310, fields, b"sound")
         assert reply.code == 0, f"a sound send is refused: {reply.remark}"
 
 
@@ -192,11 +230,12 @@ def _reader() -> CommandReader:
     return CommandReader(lambda code: LIMITS.get(code, LIMITS[ANY_CODE]))
 
 
-def _asked_before_error(earlier: list[bytes], raw: bytes) -> list[int]:
-    """Returns the numbers of commands in the longest part of `raw` that is no error.
+def _asked_before_error(frames: list[Hostile]) -> list[int]:
+    """Returns the numbers of commands in the longest part of the last frame that is no error.
 
     They may be answered before the connection is closed.
     """
+    *earlier, raw = (one.raw for one in frames)
 
     def asked(size: int) -> list[int] | None:
         reader = _reader()
@@ -227,13 +266,16 @@ def _waits(call: object) -> bool:
 
 
 @asynccontextmanager
-async def hostile(random: Random) -> AsyncIterator[HostileLives]:
-    """Opens a broker for hostile clients."""
+async def hostile(random: Random, *, signs: bool) -> AsyncIterator[HostileLives]:
+    """Opens a broker for hostile clients.
+
+    signs   whether the broker has users, who sign their requests
+    """
     async with store_broker() as broker:
         broker.auto_create_topics = broker.auto_create_groups = random.random() < 0.5
         broker.store.tables.topics.adopt("sound", 1)
         await broker.add("orders", b"a", b"b", TAGS="a", KEYS="k")
-        lives = HostileLives(broker, random)
+        lives = HostileLives(broker, random, signs=signs)
         logger = logging.getLogger("pocketmq")
         logger.addHandler(lives.failures)
         loop = asyncio.get_running_loop()

@@ -5,11 +5,13 @@ one = make.some()          one.raw, one.ends: CLOSED or OPEN; None: either
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from random import Random
 from struct import pack
 from typing import Any, Final, NamedTuple
 
+from pocketmq.rpc.classic.signing import SIGNATURE, signing_fields
 from pocketmq.wire.remoting import BINARY, JSON, Command, encode
 from tests.kit.mutated import mutated
 
@@ -118,11 +120,24 @@ def framed(
     return pack(">II", size & 0xFFFFFFFF, mark) + header + body
 
 
-class FrameMaker:
-    """Makes requests, well-formed or not, with a number of its own each."""
+@cache
+def _json_names(count: int) -> str:
+    return ",".join(f'"{n:x}":""' for n in range(count))
 
-    def __init__(self, random: Random, codes: Sequence[int]) -> None:
+
+class FrameMaker:
+    """Makes requests, well-formed or not, with a number of its own each.
+
+    secrets   of the users who sign requests; none: no request is signed
+    forged    numbers of requests without the right signature of an enabled user
+    """
+
+    def __init__(
+        self, random: Random, codes: Sequence[int], secrets: Mapping[str, str] = {}
+    ) -> None:
         self._random = random
+        self._secrets = secrets
+        self.forged: set[int] = set()
         self._codes = [*codes, 999, 0, -1, 32_767, 65_535]
         self._number = 0
         self._kinds: list[Callable[[], Hostile]] = [
@@ -251,11 +266,11 @@ class FrameMaker:
             count = 1_000_000
         is_binary = self._random.random() < 0.5
         if is_binary:
-            fields = b"".join(pack(">h2si", 2, b"ab", 0) for _ in range(min(count, 20_000)))
+            fields = pack(">h2si", 2, b"ab", 0) * min(count, 20_000)
             header = pack(">hBhiii", 105, 0, 1, self._next(), 0, 0) + pack(">i", len(fields))
             return Hostile(framed(header + fields, serialization=BINARY), CLOSED, "")
-        names = ",".join(f'"{n:x}":""' for n in range(count))
-        return Hostile(framed(f'{{"code":105,"extFields":{{{names}}}}}'.encode()), CLOSED, "")
+        header = f'{{"code":105,"extFields":{{{_json_names(count)}}}}}'
+        return Hostile(framed(header.encode()), CLOSED, "")
 
     def odd_binary(self) -> Hostile:
         """Returns a binary header that lies about its sizes."""
@@ -300,7 +315,32 @@ class FrameMaker:
         return Command(code, fields, body, self._next(), serialization=serialization)
 
     def _sent(self, command: Command) -> Hostile:
-        return Hostile(encode(command), OPEN, "")
+        return Hostile(encode(self._signed(command) if self._secrets else command), OPEN, "")
+
+    def _signed(self, command: Command) -> Command:
+        """Returns the command with a signature, which may be wrong, incomplete or another's."""
+        random = self._random
+        user = random.choice([*self._secrets])
+        secret = self._secrets[user]
+        signing = dict(signing_fields(user, secret, command))
+        signed = command._replace(fields={**command.fields, **signing})
+        if random.random() < 0.7:
+            return signed
+        self.forged.add(command.opaque)
+        match random.randrange(6):
+            case 0:
+                return command
+            case 1:
+                del signing[random.choice([*signing])]
+            case 2:
+                signing[SIGNATURE] = random.choice((*TEXTS, *NUMBERS, signing[SIGNATURE][:-1]))
+            case 3:
+                signing = dict(signing_fields(user, secret + "x", command))
+            case 4:
+                signing = dict(signing_fields(random.choice((*TEXTS, "off")), secret, command))
+            case _:
+                return signed._replace(body=signed.body + b"x")
+        return command._replace(fields={**command.fields, **signing})
 
     def _header(self) -> bytes:
         return encode(self._usual()._replace(body=b"", serialization=JSON))[8:]

@@ -63,11 +63,12 @@ class RemotingPair:
         """Sends commands in one write."""
         self.feed(b"".join(map(encode, commands)))
 
-    def feed(self, data: bytes) -> None:
-        """Sends bytes."""
-        if self.server.is_open:
-            with outside_of_tasks():
-                self.server.data_received(data)
+    def feed(self, *pieces: bytes) -> None:
+        """Sends bytes; each piece is one read of the server."""
+        with outside_of_tasks():
+            for piece in pieces:
+                if self.server.is_open:
+                    self.server.data_received(piece)
         self.take()
 
     def take(self) -> None:
