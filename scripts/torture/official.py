@@ -187,10 +187,13 @@ class OfficialLives:
             )
 
     def _at_work(self) -> None:
-        """Waits until every producer has a new reply, and every consumer a new message."""
-        talks = [*self._sending.values(), *self._pushed.values()]
-        for talk, count in [(talk, len(talk.look())) for talk in talks]:
+        """Waits until every producer has a new reply, and every needed consumer a new message."""
+        for talk, count in [(talk, len(talk.look())) for talk in self._needed()]:
             talk.until(partial(_is_at_work, count))
+
+    def _needed(self) -> Iterable[Talk]:
+        """Returns the producers and consumers without which no broker is killed."""
+        return [*self._sending.values(), *self._pushed.values()]
 
     def _compare(self, messages: Sequence[StoredMessage]) -> None:
         """Counts the outcome of every message in every group.

@@ -269,8 +269,8 @@ class FrameMaker:
             fields = pack(">h2si", 2, b"ab", 0) * min(count, 20_000)
             header = pack(">hBhiii", 105, 0, 1, self._next(), 0, 0) + pack(">i", len(fields))
             return Hostile(framed(header + fields, serialization=BINARY), CLOSED, "")
-        header = f'{{"code":105,"extFields":{{{_json_names(count)}}}}}'
-        return Hostile(framed(header.encode()), CLOSED, "")
+        text = f'{{"code":105,"extFields":{{{_json_names(count)}}}}}'
+        return Hostile(framed(text.encode()), CLOSED, "")
 
     def odd_binary(self) -> Hostile:
         """Returns a binary header that lies about its sizes."""
