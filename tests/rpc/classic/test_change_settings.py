@@ -39,7 +39,7 @@ async def test_the_recorded_request_of_mqadmin(broker: StoreBroker, client: Remo
 @pytest.mark.parametrize(
     ("body", "code", "told"),
     [
-        (b"brokerPermission=9", 1, "broker.permission"), (b"", 1, "no line"), (b"\xff", 1, "UTF-8"),
+        (b"brokerPermission=9", 1, "brokerPermission"), (b"", 1, "no line"), (b"\xff", 1, "UTF-8"),
         (b"rpc.listen=0.0.0.0:1", 3, "settings file"), (b"x\n" * 65, 1, "64"),
     ],
 )  # fmt: skip
