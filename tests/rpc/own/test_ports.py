@@ -377,10 +377,14 @@ async def test_one_address_leaves_connections_to_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cert", "key"), [("/none.pem", KEY), (CERT, CERT), (CERT, str(FILES / "locked_key.pem"))]
-)
-def test_files_that_are_no_certificate_are_told_by_name(cert: str, key: str) -> None:
-    with pytest.raises(IllegalConfig, match=key.replace("/", ".")):
+    ("cert", "key", "named"),
+    [
+        ("/none.pem", KEY, "/none.pem"), (CERT, "/none.pem", "/none.pem"), (CERT, CERT, CERT),
+        (CERT, str(FILES / "locked_key.pem"), "locked_key.pem"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_certificate_are_told_by_name(cert: str, key: str, named: str) -> None:
+    with pytest.raises(IllegalConfig, match=named.replace("/", ".")):
         tls_context(cert, key)
 
 
