@@ -20,7 +20,7 @@ from pocketmq.cli.output import Document, Output, amount, columns, moment, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError
 from pocketmq.client.following import BrokerWait
-from pocketmq.model.administration import StoreStatus
+from pocketmq.model.administration import REFUSING_SENDS, StoreStatus
 from pocketmq.native.commit import SHORT, UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ SETTING_COLUMNS: Final = columns("key", "value", "origin")
 COLUMNS: Final = columns(
     "name", "in_per_s", "out_per_s", "lag_messages", "message_count", "group_count",
 )  # fmt: skip
-REFUSING_SENDS: Final = "refusing sends"
 DISK_FULL: Final = "disk_full"
 REFUSING: Final = (DISK_FULL, "read_only")
 """States that do not count as a change of state in `state_since_ms`."""

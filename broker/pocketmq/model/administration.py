@@ -15,6 +15,9 @@ from pocketmq.model.names import check_number
 
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 1_000
+REFUSING_SENDS: Final = "refusing sends"
+"""Begin of `StoreStatus.retention_state` while the disk has too little room for sends; ": " and the
+cause follow."""
 Item = TypeVar("Item")
 
 

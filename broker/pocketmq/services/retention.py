@@ -14,6 +14,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from pocketmq.format.archived import ArchivedUpto
+from pocketmq.model.administration import REFUSING_SENDS
 from pocketmq.model.due_time import LEAD_MAX_MS
 from pocketmq.model.errors import (
     BrokerError,
@@ -342,7 +343,7 @@ class Retention:
         """
         state = "on" if self._is_on else "off"
         if self._refusal is not None:
-            state = f"refusing sends: {shortage(self._refusal)}"
+            state = f"{REFUSING_SENDS}: {shortage(self._refusal)}"
         if lost := sum(self.unarchived_files.values.values()):
             state += f", deleted {lost:.0f} files that an archive lacks"
         if self.holder is None:

@@ -20,7 +20,7 @@ from pocketmq.console.listing import (
 )
 from pocketmq.console.rates import POINTS, RecentFlow
 from pocketmq.console.web import Route, Visit
-from pocketmq.model.administration import DeadLetters, StoreStatus, TopicLag
+from pocketmq.model.administration import REFUSING_SENDS, DeadLetters, StoreStatus, TopicLag
 
 PLOT_WIDTH: Final = 720
 PLOT_HEIGHT: Final = 120
@@ -31,8 +31,6 @@ SLOW_S: Final = 10.0
 OLD_S: Final = 10.0
 """Age in seconds from which the page shows how old its counts are."""
 FULL_SHARE: Final = 0.1
-REFUSING_SENDS: Final = "refusing sends"
-"""Begin of the state of retention while the disk has too little room for sends."""
 FULL_MS: Final = 7 * texts.DAY_MS
 STATES: Final = {
     "running": ("good", "The broker accepts messages.", ""),
