@@ -1,7 +1,6 @@
 """Missing oldest files of the log: verify reports them, and a repair accepts their loss."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,17 +15,9 @@ from pocketmq.tools.repair.repair import repair_store
 from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
 from tests.golden_stores import GoldenStores
 from tests.kit.damaged_store import NOW_MS, DamagedStore
-from tests.kit.store_language import TalkingStore, small_settings, store_at
+from tests.kit.store_language import small_settings, store_at
 from tests.kit.tool_sizes import shape_of
-
-FILE_SIZE = 4096
-COUNT = 20
-"""Four messages to a file."""
-FOLLOWER: dict[str, Any] = {"leader": "127.0.0.1:1"}
-
-
-def log_file(store: Path, number: int) -> Path:
-    return store / COMMIT_LOG_DIRECTORY / offset_file_name(number * FILE_SIZE)
+from tests.store.recovery.test_lost_head import FILE_SIZE, FOLLOWER, filled, log_file
 
 
 def sizes(store: Path) -> KnownShape:
@@ -47,19 +38,11 @@ def begin_notes(found: Verification) -> list[str]:
     return [note for note in found.notes if note.startswith("the log begins")]
 
 
-async def fill(store: TalkingStore) -> None:
-    for number in range(COUNT):
-        await store.stocked()
-        await store.send("T", f"{number:02d}" + "x" * 900)
-    await store.settled()
-    await store.store.views.flush.finish()
-
-
 @pytest.fixture
 async def headless(tmp_path: Path) -> Path:
     """A store without the first two files of its log, which had not expired."""
     async with store_at(tmp_path / "s") as store:
-        await fill(store)
+        await filled(store)
     for number in (0, 1):
         log_file(tmp_path / "s", number).unlink()
     return tmp_path / "s"
