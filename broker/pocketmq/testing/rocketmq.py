@@ -21,7 +21,7 @@ from pocketmq.testing.broker_process import BrokerEnded, BrokerProcess, Spawner
 
 if TYPE_CHECKING:
     from pocketmq.client import Client, StoredMessage
-    from pocketmq.model.administration import TopicLag
+    from pocketmq.model.administration import Page, TopicLag
 
 Value = TypeVar("Value")
 
@@ -284,13 +284,8 @@ class RocketMQ:
         """
         from pocketmq.model.topic import RETRY_PREFIX
 
-        admin, count, token = self.client.admin, 0, ""
-        while True:
-            page = admin.list_delayed(RETRY_PREFIX + group, page_token=token)
-            count += len(page.items)
-            token = page.next_page_token
-            if not token:
-                return count
+        list_delayed, topic = self.client.admin.list_delayed, RETRY_PREFIX + group
+        return sum(1 for _ in _all_of(lambda token: list_delayed(topic, page_token=token)))
 
     def _queues(self, topic: str) -> Sequence[Any]:
         return self.client.admin.describe_topic(topic).queues
@@ -307,13 +302,9 @@ class RocketMQ:
                 yield from admin.group_lag(group, name)
 
     def _topic_names(self) -> Iterator[str]:
-        admin, token = self.client.admin, ""
-        while True:
-            page = admin.list_topics(page_token=token, include_system=True)
-            yield from (topic.name for topic in page.items)
-            if not page.next_page_token:
-                return
-            token = page.next_page_token
+        list_topics = self.client.admin.list_topics
+        found = _all_of(lambda token: list_topics(page_token=token, include_system=True))
+        return (topic.name for topic in found)
 
     def wait_for_lag_0(self, group: str, topic: str = "", timeout: float = WAIT_S) -> None:
         """Waits until a group has consumed and acknowledged all messages.
@@ -478,6 +469,17 @@ def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
         process.ask(do, **fields)
     except BrokerEnded:
         return
+
+
+def _all_of(ask: "Callable[[str], Page[Value]]") -> Iterator[Value]:
+    """Yields the items of all pages of a list; `ask` returns the page of a token."""
+    token = ""
+    while True:
+        page = ask(token)
+        yield from page.items
+        token = page.next_page_token
+        if not token:
+            return
 
 
 def _hint_of(name: str, names: Iterable[str]) -> str:
