@@ -296,6 +296,7 @@ def test_a_list_of_commands_has_their_order_and_loads_none() -> None:
         ("produce orders one two three", "takes TOPIC [BODY]; a value with spaces"),
         ("group reset billing orders", "takes NAME; a topic is named by --topic"),
         ("topic ls orders", "pocketmq topic ls takes options only"),
+        ("serve ./store", "takes options only; the directory of a store is named by --store"),
     ],
 )
 def test_a_wrong_line_is_told_the_right_one(line: str, hint: str) -> None:

@@ -294,6 +294,13 @@ def test_an_unknown_key_names_the_nearest_one_whatever_the_case() -> None:
     assert "did you mean flushDiskType?" in refusal("flushdisktype=SYNC_FLUSH")
 
 
+@pytest.mark.parametrize("key", ["store.log_file_size", "log_file_size", "store.segment_size"])
+def test_part_of_a_name_suggests_each_setting_that_contains_its_words(key: str) -> None:
+    text = refusal(f"{key}=1MiB")
+    both = "store.commit_log_file_size_bytes or store.timer_log_file_size_bytes"
+    assert f"did you mean {both}?" in text
+
+
 @pytest.mark.parametrize(
     ("assignment", "told"),
     [

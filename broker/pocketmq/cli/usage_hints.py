@@ -87,9 +87,11 @@ def _of_option(ctx: click.Context, name: str) -> str:
 
 def _of_extra(ctx: click.Context) -> str:
     names = [one.make_metavar(ctx) for one in _arguments(ctx.command)]
-    if not names:
-        return f"{ctx.command_path} takes options only"
     options = {text for one in ctx.command.params for text in one.opts}
+    if not names:
+        is_store = "--store" in options and "--endpoint" not in options
+        about = "; the directory of a store is named by --store" if is_store else ""
+        return f"{ctx.command_path} takes options only{about}"
     about = "; a topic is named by --topic" if "--topic" in options else ""
     quotes = "a value with spaces is written in quotes"
     return f"{ctx.command_path} takes {' '.join(names)}{about}; {quotes}"

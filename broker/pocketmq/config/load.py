@@ -145,17 +145,33 @@ class Layers:
         )
 
 
-WORDS: Final = dict.fromkeys(("path", "dir", "root", "folder"), "directory")
-"""Word that is not the last one of a setting -> the word of this meaning that may be."""
+WORDS: Final = {
+    **dict.fromkeys(("path", "dir", "root", "folder"), "directory"),
+    "segment": "log_file",
+}
+"""Word of a name that no setting has -> the word of this meaning in names of settings."""
+
+MOST_MEANT: Final = 3
+"""Most names that an error suggests."""
 
 
 def unknown(key: str, known: Collection[str], *, origin: str) -> IllegalConfig:
-    """Returns the error for an unknown name, with the nearest known name."""
-    section, _, word = key.rpartition(".")
-    meant = f"{section}.{WORDS.get(word, word)}"
-    near = meant if meant in known else nearest(key, known)
-    hint = f"; did you mean {near}?" if near else ""
+    """Returns the error for an unknown name, with the known names that contain all of its words.
+
+    If no name or too many contain them, the error has the most similar known name.
+    """
+    section, _, name = key.rpartition(".")
+    words = {part for word in name.split("_") for part in WORDS.get(word, word).split("_")}
+    meant = [one for one in known if _contains(one, section, words)]
+    if not 0 < len(meant) <= MOST_MEANT:
+        meant = [near] if (near := nearest(key, known)) else []
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"no setting has this name{hint}")
+
+
+def _contains(known: str, section: str, words: set[str]) -> bool:
+    of, _, name = known.rpartition(".")
+    return section in ("", of) and words <= set(name.split("_"))
 
 
 def _section_values(values: dict[str, Value], section: str) -> dict[str, Value]:
