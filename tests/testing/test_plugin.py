@@ -1,5 +1,6 @@
 """The plugin as pytest meets it: what it shows, shares and imports, and the manual's test."""
 
+import asyncio
 import subprocess
 import sys
 from contextlib import suppress
@@ -10,6 +11,7 @@ from typing import Final
 import pytest
 
 import pocketmq
+from pocketmq.client import AsyncClient, ReceiveQuery
 from pocketmq.testing.hanging import notice
 
 SOURCE_ROOT: Final = Path(pocketmq.__file__).parents[1]
@@ -311,6 +313,30 @@ def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
 def test_a_test_that_waits_for_nothing_of_the_client_gets_no_notice() -> None:
     assert notice("test", sys._getframe()) == ""
     assert notice("test", None) == ""
+
+
+def test_a_wait_of_a_task_gets_the_same_notice() -> None:
+    async def main() -> str:
+        async def consuming(client: AsyncClient) -> None:
+            async for _ in client.consume(ReceiveQuery("g", "t")):
+                raise AssertionError("there is no broker")
+
+        async with AsyncClient("127.0.0.1:1") as client:
+            waiting = asyncio.create_task(consuming(client))
+            await asyncio.sleep(0)
+            text = notice("test", sys._getframe())
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        return text
+
+    async def idle() -> str:
+        return notice("test", sys._getframe())
+
+    text = asyncio.run(main())
+    assert text.startswith("test has run for 10 s and waits in consume at ")
+    assert Path(__file__).name in text
+    assert "receive(ReceiveQuery(group, topic, wait_ms=1_000)) ends" in text
+    assert asyncio.run(idle()) == ""
 
 
 def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:

@@ -3,16 +3,20 @@
     test ─► Client.tail, consume or answer_checks ─► no message for NOTICE_S ─► a line on stderr
 
 The line names the test, the line that waits, and what would end the wait. The test goes on. Waits
-in coroutines are not seen.
+of an event loop's tasks are seen if the loop runs in the main thread.
 """
 
+import gc
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Timer, main_thread
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from asyncio import Task
 
 NOTICE_S: Final = 10.0
 PACKAGE: Final = __name__.partition(".")[0]
@@ -32,6 +36,9 @@ ENDLESS: Final[Mapping[str, str]] = {
     ),
 }
 """Methods of the client that wait for ever -> what ends the wait."""
+
+AWAITED: Final = {"cr": "cr_await", "ag": "ag_await", "gi": "gi_yieldfrom"}
+"""Prefix of the attributes of a kind of coroutine -> attribute for what it awaits."""
 
 
 class Notices:
@@ -74,16 +81,48 @@ class Notices:
 
 def notice(test: str, frame: FrameType | None) -> str:
     """Returns the notice of a thread's innermost frame; "" unless it waits in such a method."""
+    frames = [*_callers(frame)]
+    waits = [_wait(frames), *(_wait(reversed([*_awaiting(task)])) for task in _tasks(frames))]
+    return next((f"{test} has run for {NOTICE_S:g} s and {wait}" for wait in waits if wait), "")
+
+
+def _wait(frames: Iterable[FrameType]) -> str:
+    """Returns the method in which a stack waits, and where; the innermost frame is the first."""
     method = ""
-    while frame is not None:
+    for frame in frames:
         name = frame.f_globals.get("__name__", "")
         if name in CLIENTS and frame.f_code.co_name in ENDLESS:
             method = frame.f_code.co_name
         elif method and name.partition(".")[0] != PACKAGE:
             where = f"{os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
-            return (
-                f"{test} has run for {NOTICE_S:g} s and waits in {method} at {where}: "
-                f"{ENDLESS[method]}"
-            )
-        frame = frame.f_back
+            return f"waits in {method} at {where}: {ENDLESS[method]}"
     return ""
+
+
+def _callers(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _tasks(frames: Iterable[FrameType]) -> set["Task[Any]"]:
+    """Returns the tasks of the event loop that runs in a stack."""
+    from asyncio import AbstractEventLoop, all_tasks  # A run without brokers needs no asyncio.
+
+    owners = (frame.f_locals.get("self") for frame in frames)
+    loop = next((one for one in owners if isinstance(one, AbstractEventLoop)), None)
+    return set() if loop is None else all_tasks(loop)
+
+
+def _awaiting(task: "Task[Any]") -> Iterator[FrameType]:
+    """Yields the frames of a waiting task; the outermost is the first."""
+    at: object = task.get_coro()
+    while at is not None:
+        kind = next((kind for kind in AWAITED if hasattr(at, f"{kind}_frame")), "")
+        if kind:
+            frame = getattr(at, f"{kind}_frame")
+            if frame is not None:
+                yield frame
+            at = getattr(at, AWAITED[kind])
+        else:  # The step of an asynchronous generator has no public attribute for its generator.
+            at = next((one for one in gc.get_referents(at) if hasattr(one, "ag_frame")), None)
