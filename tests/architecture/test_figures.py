@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,10 +17,12 @@ from hypothesis import strategies as some
 from bench.cold import log_files, resident_share
 from bench.figures import FIGURES, IN_MODULES
 from bench.load import framed, percentile, requests_from
+from bench.peer.classic import SHAPES as CLASSIC_SHAPES
+from bench.peer.classic import Shape, generate
 from bench.peer.clients import h2load_run
 from bench.peer.compare import SECTIONS, measured
 from bench.peer.content import Content, equal_contents, mixed_contents, v1_request, v2_request
-from bench.peer.rocketmq import is_sent
+from bench.peer.rocketmq import QUEUE_COUNT, is_sent
 from bench.peer.rows import FLOOR, HELD, MISSED, NOT_RUN, Aim, Row
 from bench.peer.sides import Extent as PeerExtent
 from bench.queues import shuffled_queues, topics_of
@@ -36,6 +40,8 @@ from torture.interop import verdicts_of
 from torture.interop_service import Interop, Wanted, described, refused
 from torture.judged import Truth, difference, left_as_it_was, taken_back
 from torture.versions import SHAPES, STEPS, counts, shape_of
+
+CLASSIC = {shape.name: shape for shape in CLASSIC_SHAPES}
 
 
 # -- figures --------------------------------------------------------------------------------------
@@ -130,6 +136,50 @@ def test_a_run_is_read_from_what_h2load_prints() -> None:
 @pytest.mark.parametrize("printed", [PRINTED.format(49999, 1), "connection refused", ""])
 def test_a_run_with_failed_calls_counts_nothing(printed: str) -> None:
     assert h2load_run(printed) is None
+
+
+def _reply(header: bytes) -> bytes:
+    return (4 + len(header)).to_bytes(4) + len(header).to_bytes(4) + header
+
+
+def _loaded(shape: Shape, headers: list[bytes], piece_size: int) -> tuple[int, int]:
+    """Loads a server that writes replies with these headers once, in pieces of a size.
+
+    Returns  the number of counted replies, and the number of bytes that the server read
+    """
+    size, replies = len(b"".join(shape.requests)), b"".join(map(_reply, headers))
+
+    def serve() -> int:
+        peer, _ = listener.accept()
+        with peer:
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            read = 0
+            while read < size:
+                read += len(peer.recv(size))
+            for begin in range(0, len(replies), piece_size):
+                peer.sendall(replies[begin : begin + piece_size])
+            return read + len(peer.recv(1))  # The generator closes the connection.
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve)
+        found, _ = generate(f"127.0.0.1:{listener.getsockname()[1]}", shape, 0.0)
+        return found, served.result(10)
+
+
+def test_replies_to_classic_frames_are_counted_in_whatever_pieces_they_arrive() -> None:
+    shape = CLASSIC["unary"]._replace(connections=1, in_flight=QUEUE_COUNT)
+    headers = [b'{"code":0,' + bytes(number) for number in range(QUEUE_COUNT)]
+    size = len(b"".join(shape.requests))
+    for piece_size in (1, 7, 19, 1_000):
+        assert _loaded(shape, headers, piece_size) == (QUEUE_COUNT, size)
+
+
+@pytest.mark.parametrize("last", [b'{"code":10,' + bytes(40_000), b'{"code":0,' + bytes(1_000)])
+def test_a_refused_or_short_reply_to_a_classic_frame_ends_the_run(last: bytes) -> None:
+    shape = CLASSIC["pull"]._replace(connections=1, in_flight=QUEUE_COUNT)
+    good = b'{"code":0,' + bytes(shape.reply_size_min)
+    with pytest.raises(Failed, match="a reply is refused or too short"):
+        _loaded(shape, [good] * (QUEUE_COUNT - 1) + [last], 5_000)
 
 
 def test_only_ok_of_an_answer_in_v2_is_sent() -> None:

@@ -1,40 +1,38 @@
 """Classic clients' requests, the same bytes to both brokers: sends, batches and pulls.
 
-One generator in this process loads both: frames are prepared, and replies are only counted and
-looked at for their code. It keeps a fixed number of requests in flight on each connection.
+A generator in C (frames.c) loads both. It sends prepared frames, checks code and size of replies,
+and keeps a fixed number of requests in flight on each connection.
 """
 
 import json
-import selectors
-import socket
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from struct import Struct
-from time import monotonic, perf_counter, sleep
+from time import monotonic, sleep
 from typing import Final, NamedTuple
 
-from bench.peer.content import GROUP, TOPIC, equal_contents
+from bench.peer.content import GROUP, TOPIC, UNARY_BYTES, equal_contents
 from bench.peer.rocketmq import QUEUE_COUNT, broker_alone
 from bench.peer.rows import Aim, Row, sides
 from bench.peer.sends import told
 from bench.peer.sides import MESSAGES_MAX, Extent
 from bench.servers import ADMIN, ASYNC, broker_server
 from harness.figures import alternated, ratios
-from harness.process import cpu_seconds
+from harness.process import CACHE, Failed, cpu_seconds, ended, need
 from pocketmq.rpc.pb import admin_pb2
 
 JARS: Final = ("broker", "namesrv")
 BATCH: Final = 32
 """Messages of a batch, and of a pull."""
-READ_SIZE: Final = 1 << 20
-HANG_SECONDS: Final = 60.0
+PULLED_MAX: Final = 100_000_000
+"""Upper limit of messages that a run pulls: they stay in memory, unlike those that it sends."""
 READY_SECONDS: Final = 240.0
 SETTLE_SECONDS: Final = 0.2
 _FRAME: Final = Struct(">II")
 _ROW: Final = Struct(">iiiii")
-_OK: Final = b'{"code":0,'
 
 
 class Shape(NamedTuple):
@@ -43,6 +41,8 @@ class Shape(NamedTuple):
     requests   encoded requests, used in turn
     messages   number of messages of each request
     in_flight  requests that wait for their replies on each connection
+    reply_size_min   lower limit of a reply's bytes: a pull returns all messages that it asks for
+    messages_max     upper limit of a run's messages
     """
 
     name: str
@@ -52,6 +52,8 @@ class Shape(NamedTuple):
     connections: int
     in_flight: int
     rate_aim: Aim
+    reply_size_min: int = 0
+    messages_max: int = MESSAGES_MAX
 
 
 class Measured(NamedTuple):
@@ -127,85 +129,43 @@ SHAPES: Final = (
     Shape("unary", "classic send, 4 × 64 in flight", sends(), 1, 4, 64, Aim(3.0, 2.0)),
     Shape("alone", "classic send, one at a time", sends(), 1, 1, 1, Aim(3.0, 2.0)),
     Shape("batch", "classic batch of 32", batches(), BATCH, 2, 4, Aim(2.0)),
-    Shape("pull", "classic pull of 32", pulls(), BATCH, 2, 4, Aim(2.0)),
+    Shape(
+        "pull",
+        "classic pull of 32",
+        pulls(),
+        BATCH,
+        2,
+        4,
+        Aim(2.0),
+        BATCH * UNARY_BYTES,
+        PULLED_MAX,
+    ),
 )
 CPU: Final = Aim(0.3, at_most=True)
 
 
-class _Connection:
-    """One connection of the generator."""
-
-    def __init__(self, target: str, requests: Sequence[bytes], in_flight: int) -> None:
-        host, _, port = target.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), 10)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._requests = requests
-        self._chunks: dict[int, bytes] = {}
-        self._in_flight = in_flight
-        self._rest = b""
-
-    def begin(self) -> None:
-        """Sends the first requests."""
-        self._send(self._in_flight)
-
-    def _send(self, count: int) -> None:
-        chunk = self._chunks.get(count)
-        if chunk is None:
-            given = self._requests
-            chunk = b"".join(given[number % len(given)] for number in range(count))
-            self._chunks[count] = chunk
-        self.socket.sendall(chunk)
-
-    def take(self, *, more: bool) -> int:
-        """Reads replies, and sends as many further requests; returns their number.
-
-        Errors   SystemExit: a reply has another code than 0, or the connection ended
-        """
-        read = self.socket.recv(READ_SIZE)
-        if not read:
-            raise SystemExit("the broker closed a connection")
-        data = self._rest + read if self._rest else read
-        position = count = 0
-        while len(data) - position >= _FRAME.size:
-            size, _ = _FRAME.unpack_from(data, position)
-            if len(data) < position + 4 + size:
-                break
-            if not data.startswith(_OK, position + _FRAME.size):
-                raise SystemExit(f"the broker refused: {data[position : position + 400]!r}")
-            position += 4 + size
-            count += 1
-        self._rest = data[position:]
-        if more and count:
-            self._send(count)
-        return count
-
-
 def generate(target: str, shape: Shape, seconds: float) -> tuple[int, float]:
-    """Loads a broker for a time, and reads all replies; returns their number and the seconds."""
-    connections = [
-        _Connection(target, shape.requests, shape.in_flight) for _ in range(shape.connections)
-    ]
-    waiting = shape.connections * shape.in_flight
-    most, replies = MESSAGES_MAX // shape.messages, 0
-    with selectors.DefaultSelector() as selector:
-        for one in connections:
-            selector.register(one.socket, selectors.EVENT_READ, one)
-        begun = perf_counter()
-        for one in connections:
-            one.begin()
-        while replies < waiting:
-            events = selector.select(HANG_SECONDS)
-            if not events:
-                raise SystemExit(f"no reply came for {HANG_SECONDS:.0f} s")
-            more = perf_counter() - begun < seconds and waiting < most
-            for key, _ in events:
-                count = key.data.take(more=more)
-                replies += count
-                waiting += count if more else 0
-        spent = perf_counter() - begun
-    for one in connections:
-        one.socket.close()
-    return replies, spent
+    """Loads a broker for a time, and reads all replies; returns their number and the seconds.
+
+    Errors   NotHere: there is no C compiler; Failed: a reply has another code than 0 or is too
+             short, or the broker closed a connection
+    """
+    port, most = target.rpartition(":")[2], shape.messages_max // shape.messages
+    rest = (shape.connections, shape.in_flight, seconds, most, shape.reply_size_min)
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(b"".join(shape.requests))
+        said = ended([str(_generator()), port, *map(str, rest), file.name])
+    replies, spent = said.split()
+    return int(replies), float(spent)
+
+
+@cache
+def _generator() -> Path:
+    program = CACHE / "bench" / "frames"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    need("gcc", "it builds the generator of classic frames")
+    ended(["gcc", "-O2", "-o", str(program), str(Path(__file__).parent / "frames.c")])
+    return program
 
 
 class ClassicSide(NamedTuple):
@@ -241,13 +201,13 @@ def _both(jars: Path, extent: Extent) -> Iterator[dict[str, ClassicSide]]:
 def wait_until_ready(send: Callable[[], object]) -> None:
     """Calls a function until it succeeds.
 
-    Errors   OSError, SystemExit: those of the last call, after READY_SECONDS
+    Errors   Failed: that of the last call, after READY_SECONDS
     """
     end = monotonic() + READY_SECONDS
     while True:
         try:
             send()
-        except (OSError, SystemExit):
+        except Failed:
             if monotonic() > end:
                 raise
             sleep(0.2)
