@@ -1,5 +1,6 @@
 """Floors of queues over starts: after a stop, a kill, a rebuild, and a loss of messages."""
 
+import asyncio
 import json
 import shutil
 from collections.abc import Mapping
@@ -9,11 +10,17 @@ from typing import Any
 import pytest
 
 from pocketmq.files.disk import Disk
-from pocketmq.model.errors import DiskFull
+from pocketmq.model.errors import DiskFull, Draining, FsyncFailed
 from pocketmq.model.message import QueueKey
+from pocketmq.services.admin.purge import purge_topic
 from pocketmq.store.message_store import MessageStore
 from pocketmq.tools.rebuild import plan_rebuild, rebuild_in_place
-from tests.kit.store_language import queue_bodies, small_settings, store_at
+from tests.kit.store_language import (
+    queue_bodies,
+    small_settings,
+    store_at,
+    until,
+)
 from tests.kit.tool_sizes import shape_of
 from tests.sim.quick_disk import QuickDisk, full_disk
 
@@ -100,6 +107,30 @@ async def test_a_purge_that_cannot_be_written_purges_nothing(tmp_path: Path) -> 
         assert bounds(talking.store) == (0, 3)
         await talking.store.purge({KEY: 1})
     assert floors_in(tmp_path / "s") == {"orders": {"0": 1}}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("is_failed", [False, True])
+async def test_a_purge_that_waits_for_room_ends_with_the_store(
+    tmp_path: Path, is_failed: bool
+) -> None:
+    disk = QuickDisk()
+    async with store_at(tmp_path / "s", disk=disk) as talking:
+        await talking.store.tables.topics.create("orders", queue_count=1)
+        disk.full_below = tmp_path / "s" / "consumequeue"
+        await talking.send("orders", "a")
+        purging = asyncio.ensure_future(purge_topic(talking.store, "orders"))
+        deleting = asyncio.ensure_future(talking.store.remove_topic("orders"))
+        reading = asyncio.ensure_future(talking.store.all_dispatched())
+        await until(lambda: talking.store.views.dispatcher.is_blocked)
+        assert [one.done() for one in (purging, deleting, reading)] == [False] * 3
+        if is_failed:
+            disk.sync_error = FsyncFailed(why="EIO")
+            with pytest.raises(FsyncFailed):
+                await talking.send("orders", "b")
+    for waiting in (purging, deleting, reading):
+        with pytest.raises(FsyncFailed if is_failed else Draining):
+            await waiting
 
 
 async def test_a_topic_made_again_has_no_floor(tmp_path: Path) -> None:

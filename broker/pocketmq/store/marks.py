@@ -100,9 +100,13 @@ class Marks:
         return self.is_bounded and self.confirmed > self._shown_before
 
     def fail(self, failure: StoreFailed) -> None:
-        """Fails all present and later waits for the disk with the store's error."""
+        """Fails all present and later waits for the disk with the store's error.
+
+        Waits for `dispatched` end with False.
+        """
         self.failure = self.failure or failure
         self.flushed.fail(self.failure)
+        self.dispatched.close()
         if self.is_bounded:
             self._visible.fail(self.failure)
 

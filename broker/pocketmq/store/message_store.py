@@ -25,6 +25,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.errors import (
     DiskFull,
+    Draining,
     FollowersLate,
     NotLeader,
     NotReplicated,
@@ -104,7 +105,6 @@ def store_gauges(
 
 # -- the store ---------------------------------------------------------------------------------
 RUNNING: Final = "running"
-CATCH_UP_PAUSE_S: Final = 0.005
 
 logger = logging.getLogger(__name__)
 
@@ -417,6 +417,7 @@ class MessageStore:
             if not self.failure.done() and self.damage is None:
                 await self._finish_work()
         finally:
+            self.marks.dispatched.close()  # A view may be blocked by a full disk.
             try:
                 await self._end_parts()
             finally:  # After a failure, further errors of closing are its consequences.
@@ -492,28 +493,31 @@ class MessageStore:
         await self.views.expiry.drop_queues(topic)
 
     async def caught_up(self) -> None:
-        """Waits until every record appended so far is dispatched, or the store has failed.
+        """Waits until every record appended so far is dispatched.
 
         Dispatch stops at the visible end, so records that no flush covers yet are flushed.
-        Errors   StoreFailed, such as FsyncFailed; FollowersLate: too few followers are connected,
-                 or they do not get the records in time
+        Errors   StoreFailed, such as FsyncFailed; Draining: the store closes before that;
+                 FollowersLate: too few followers are connected, or do not get the records in time
         """
         end = self.appended
         if max(self.marks.visible().value, self.dispatched) < end:
             await self.all_durable()
             await self._all_replicated()
-        while self.dispatched < end and not self.failure.done():  # noqa: ASYNC110 - rare
-            await asyncio.sleep(CATCH_UP_PAUSE_S)
+        await self._dispatched(end)
 
     async def all_dispatched(self) -> None:
         """Waits until every record appended so far is dispatched; requests no flush.
 
-        Errors   StoreFailed, FollowersLate as `caught_up`
+        Errors   StoreFailed, Draining, FollowersLate as `caught_up`
         """
         end = self.appended
         if self.dispatched < end:
             await self._all_replicated()
-        await self.marks.dispatched.reached(end)
+        await self._dispatched(end)
+
+    async def _dispatched(self, end: int) -> None:
+        if not await self.marks.dispatched.reached(end):
+            raise self.marks.failure or Draining()
 
     async def _all_replicated(self) -> None:
         settings = self.settings
