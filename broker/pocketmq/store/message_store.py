@@ -17,7 +17,7 @@ Source: DefaultMessageStore.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Final
 
@@ -165,9 +165,9 @@ class MessageStore:
     """One store directory, open for writing; created by `open_store`."""
 
     __slots__ = (
-        "_reporting", "_runner", "_start", "_state", "_structures", "clock", "copy", "failure",
-        "level_clocks", "log", "marks", "reading", "settings", "state_since_ms", "stats", "tables",
-        "timer", "turns", "views", "writing",
+        "_floors_upto", "_reporting", "_runner", "_start", "_state", "_structures", "clock", "copy",
+        "failure", "level_clocks", "log", "marks", "reading", "settings", "state_since_ms", "stats",
+        "tables", "timer", "turns", "views", "writing",
     )  # fmt: skip
 
     def __init__(
@@ -182,6 +182,8 @@ class MessageStore:
     ) -> None:
         found, log, settings = start.recovery, parts.log, parts.settings
         self._start = start
+        self._floors_upto = 0
+        """Physical offset from which on no floor is above what its queue has."""
         self._structures = parts
         self._reporting = reporting
         self._state = RUNNING
@@ -287,6 +289,11 @@ class MessageStore:
             queue = self._structures.queues.find(topic, queue_id)
             return queue.max_offset if queue is not None else 0
         return self.writing.writer.next_offsets.get((topic, queue_id), 0)
+
+    def _apply_later_floors(self, keys: Sequence[QueueKey]) -> None:
+        self._apply_floors(keys)
+        if self.dispatched >= self._floors_upto:
+            self.views.grew = None
 
     def _apply_floors(self, keys: Iterable[QueueKey]) -> None:
         floors = self.tables.floors.all()
@@ -557,6 +564,9 @@ class MessageStore:
             self.tables.adopt(self._structures.queues.queues, self._structures.batch_topics)
         elif name == FLOORS:
             self._apply_floors(self._structures.queues.queues)  # A leader may have lower ones.
+            if self.dispatched < self.appended:  # Floors may be above what the queues have now.
+                self._floors_upto = self.appended
+                self.views.grew = self._apply_later_floors
 
     async def drop_removed(self) -> None:
         """Removes the queues that have only messages of removed topics, on a follower."""

@@ -93,6 +93,27 @@ async def test_a_follower_serves_reads_and_is_current_when_it_is_promoted(tmp_pa
             assert promoted.queue_end("gone", 0) == pair.leader.queue_end("gone", 0) == 3
 
 
+async def test_a_purge_of_messages_that_a_follower_shows_later_holds_there(tmp_path: Path) -> None:
+    async with two_stores(tmp_path) as stores:
+        pair = Pair(stores)
+        await stores.leader.send("orders", "a", "b", "c", "d")
+        await stores.leader.settled()
+        await stores.copy()
+        pair.follower.marks.replicate(pair.leader.appended // 2, 1)
+        await pair.follower.writing.durability.drain()
+        await pair.leader.purge({("orders", 0): 3})
+        while (record := await pair.cursor.next_record()) is not None:
+            await pair.tables.take(record, pair.follower.flushed)
+        pair.tables.step(Now(0, 0))
+        assert 0 < pair.follower.reading.queue_range("orders", 0)[1] < 3
+        await stores.show()
+        assert await stores.follower.pulled("orders") == ["d"]
+        settings, disk = pair.follower.settings, stores.follower.disk
+        await pair.follower.close()
+        async with opened(replace(settings, leader=""), pair.leader.clock, disk) as promoted:
+            assert promoted.reading.queue_range("orders", 0) == (3, 4)
+
+
 async def test_records_that_a_leader_wrote_without_a_crc_are_no_damage(tmp_path: Path) -> None:
     clock, places = FakeClock(), (tmp_path / "leader", tmp_path / "follower")
     async with (

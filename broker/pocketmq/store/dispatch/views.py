@@ -48,7 +48,7 @@ class Views:
 
     __slots__ = (
         "_extension_failures", "_marks", "_paused_until", "_structures", "arrivals", "dispatcher",
-        "expiry", "flush", "index", "is_copy", "is_deferred", "queues",
+        "expiry", "flush", "grew", "index", "is_copy", "is_deferred", "queues",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +68,8 @@ class Views:
         """Whether the log is copied from a leader."""
         self.is_deferred: Callable[[], bool] = lambda: False
         """Returns whether copying the log is more urgent than dispatch."""
+        self.grew: Callable[[Sequence[tuple[str, int]]], None] | None = None
+        """Called with queues that may have got units, before consumers can read these."""
         self.arrivals = Arrivals()
         self.dispatcher = Dispatcher(
             structures.log, marks, (self.queues, self.index), structures.levels, self._took,
@@ -146,10 +148,12 @@ class Views:
         return again_at_ms
 
     def _took(self, written: Sequence[Written]) -> None:
-        if self.arrivals.has_marks:
+        if self.arrivals.has_marks or self.grew is not None:
             self._grew(queues_of(written))
 
     def _grew(self, keys: Sequence[tuple[str, int]]) -> None:
+        if self.grew is not None:
+            self.grew(keys)
         if not self.arrivals.has_marks:
             return
         for key in keys:
