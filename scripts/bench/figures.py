@@ -340,6 +340,7 @@ IN_MODULES = {
     "filters": "bench.polls:filter_figures",
     "wire": "bench.wire:wire_figures",
     "console": "bench.console:console_figures",
+    "shipping": "bench.shipping:shipping_figures",
     "layers": "bench.layers:layer_figures",
 }
 """Figures of other modules; a module is imported when its figure is measured."""

@@ -1,12 +1,13 @@
 """A load generator in a separate process; it drives every compared server.
 
     python -m bench.load TARGET METHOD REQUESTS [--in-flight N] [--count N | --seconds S]
-                                 [--rate R]
+                                 [--rate R] [--each]
 
 REQUESTS is a file of requests (`framed`), which are sent repeatedly in order.
 
 --in-flight N   N callers, each of which waits for its reply: measures throughput
 --rate R        R calls a second, replied to or not: measures latency
+--each          before the results, a JSON array of all latencies in ms, to be pooled by the caller
 
 Prints "begun" at the first counted call, then one JSON object: calls counted, calls answered, calls
 failed, seconds, latencies in ms (p50, p99, maximum). With --count every call is counted, with
@@ -80,6 +81,11 @@ class Tally:
         if asked >= self._counted_from:
             self._latencies.append(perf_counter() - asked)
 
+    @property
+    def latencies_ms(self) -> list[float]:
+        """Latencies of the counted calls."""
+        return [1000 * one for one in self._latencies]
+
     def result(self) -> dict[str, float]:
         """Returns the results of the run."""
         seconds = perf_counter() - self._counted_from
@@ -139,6 +145,8 @@ async def drive(given: argparse.Namespace) -> dict[str, float]:
                 await by_rate(tally, requests, given.rate, begun=begun, end=end)
             else:
                 await by_callers(tally, requests, given.in_flight, count=given.count, end=end)
+        if given.each:
+            print(json.dumps(tally.latencies_ms))
         return tally.result()
 
 
@@ -154,6 +162,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rate", type=float, default=0.0)
+    parser.add_argument("--each", action="store_true")
     print(json.dumps(uvloop.run(drive(parser.parse_args()))))
 
 

@@ -219,25 +219,36 @@ class Load:
 
     def result(self) -> dict[str, float]:
         """Waits for the generator's end; returns its results."""
+        result: dict[str, float] = json.loads(self._printed()[-1])
+        return result
+
+    def latencies_ms(self) -> list[float]:
+        """Waits for the end of a generator with `each`; returns the latencies of its calls."""
+        latencies: list[float] = json.loads(self._printed()[-2])
+        return latencies
+
+    def _printed(self) -> list[str]:
         out, said = self._process.communicate()
         if self._process.returncode:
             raise SystemExit(f"{self._what}\n{said}")
-        result: dict[str, float] = json.loads(out.splitlines()[-1])
-        if result["failed"]:
-            raise SystemExit(f"{self._what}: {result['failed']:.0f} calls failed\n{said}")
-        return result
+        lines = out.splitlines()
+        failed = json.loads(lines[-1])["failed"]
+        if failed:
+            raise SystemExit(f"{self._what}: {failed:.0f} calls failed\n{said}")
+        return lines
 
 
 @contextmanager
 def loading(
     server: Server, method: str, requests: Sequence[bytes], *, in_flight: int = 1,
-    seconds: float = 0, count: int = 0, rate: float = 0,
+    seconds: float = 0, count: int = 0, rate: float = 0, each: bool = False,
 ) -> Iterator[Load]:  # fmt: skip
     """Drives a server during the block; load.py explains the results."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(framed(requests))
         command = module("bench.load", server.target, method, file.name, "--in-flight", in_flight)
         command += ["--seconds", str(seconds), "--count", str(count), "--rate", str(rate)]
+        command += ["--each"] if each else []
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
         )

@@ -236,6 +236,7 @@ DEATH = (
             "SparkException: no master answers",
         ),
         ("the cluster is gone", "the cluster is gone"),
+        (f"[X] {TRACE} SQLSTATE: 38000\n\nJVM stacktrace:\norg.x\n", "OSError: the disk is full"),
         ("", ""),
     ],
 )
@@ -248,6 +249,51 @@ def test_a_failed_job_says_why_in_a_line(
     with pytest.raises(TaskFailed) as caught:
         spark_mapper(SESSION)(len, ["a"])
     assert str(caught.value) == reason
+
+
+class Builder:
+    """Notes how a session is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+
+    def appName(self, name: str) -> "Builder":
+        self.asked["name"] = name
+        return self
+
+    def remote(self, url: str) -> "Builder":
+        self.asked["remote"] = url
+        return self
+
+    def config(self, key: str, value: str) -> "Builder":
+        self.asked[key] = value
+        return self
+
+    def getOrCreate(self) -> dict[str, str]:
+        return self.asked
+
+
+@pytest.mark.parametrize(
+    ("master", "variable"), [("sc://h:1", ""), ("", "sc://h:2"), ("", "local")]
+)
+def test_a_server_of_spark_connect_has_the_session(
+    monkeypatch: pytest.MonkeyPatch, master: str, variable: str
+) -> None:
+    """Without Java here, and without settings that only a context of one's own can have."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("SPARK_REMOTE", variable) if variable else None
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", Builder())
+    remote = {"remote": master} if master else {}
+    found: Any = open_session(master, settings={"a": "b"})
+    assert found == {
+        "name": "pocketmq", "spark.sql.session.timeZone": "UTC", "a": "b", **remote
+    }  # fmt: skip
+
+
+def test_a_missing_part_of_the_client_of_connect_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc_status", None)
+    with pytest.raises(SparkMissing, match=r"grpcio-status.*pip install 'pyspark\[connect\]"):
+        open_session("sc://host:1")
 
 
 def test_spark_has_a_quiet_log() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from pocketmq.model.errors import NotAStore
 from pocketmq.spark.data_source import PocketSource
+from pocketmq.spark.stores import archive_option
 from tests.kit.lakes import SmallLake
 from tests.kit.log_bytes import SMALL, TIME_MS, LogBytes, applied
 
@@ -159,6 +160,23 @@ def test_what_the_lake_lacks_is_read_from_the_log(tmp_path: Path) -> None:
     table.lake.run()
     assert table.numbers() == list(range(20))
     assert table.numbers(topic="rmq_sys_X") == [20]
+
+
+def test_a_path_or_url_of_a_lake_is_read_as_one(tmp_path: Path) -> None:
+    table = Table(tmp_path)
+    table.write(8)
+    table.lake.run()
+    lake = str(tmp_path / "l")
+    for path in (lake, f"file://{lake}"):
+        source = PocketSource({"path": path, "columns": "body,physical_offset"})
+        reader: Any = source.reader(source.schema())
+        assert numbers_of(reader, reader.partitions()) == list(range(8))
+    assert archive_option({"PATH": "s3a://bucket/lake", "topic": "a"}) == (
+        "s3://bucket/lake",
+        {"topic": "a"},
+    )
+    store = {"path": f"file://{tmp_path / 's'}", "topic": "a"}
+    assert archive_option(store) == ("", store)
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -43,16 +43,21 @@ _PHASES: Final[Mapping[Callable[[Any], Any], str]] = {
 """Descriptions of jobs in Spark's UI and event log."""
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """Variable that spark-submit sets: its options and configuration files then apply."""
+_REMOTE: Final = "SPARK_REMOTE"
+"""Variable with the server of Spark Connect: sessions without a master are then its sessions."""
+REMOTE_SCHEME: Final = "sc://"
 LOG_SETTINGS: Final = Path(__file__).resolve().with_name("log4j2.properties")
 _PYTHON: Final = "PYSPARK_PYTHON"
+_MANY: Final = 1_000_000
 _EQUIPPED: Final[set[str]] = set()
 """Ids of Spark applications whose workers can run this package."""
+_ZONE: Final = "spark.sql.session.timeZone"
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
     "spark.task.maxFailures": str(TRIES),
-    "spark.sql.session.timeZone": "UTC",
+    _ZONE: "UTC",
 }
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
@@ -70,11 +75,14 @@ def open_session(
 ) -> "SparkSession":
     """Returns a Spark session.
 
-    master   master URL; "": spark-submit's choice, else local[*]
+    master   master URL, or sc://host:port of a server of Spark Connect; "": spark-submit's choice,
+             or the server of SPARK_REMOTE, else local[*]
     Errors   SparkMissing: pyspark or a Java runtime of version 17 or newer is missing, or Spark
              rejects the settings or the master
     Cost     some seconds: a Java process starts
     """
+    if master.startswith(REMOTE_SCHEME) or (not master and _REMOTE in os.environ):
+        return _remote_session(master, name, settings or {})
     check_java()
     try:
         from pyspark.sql import SparkSession
@@ -97,6 +105,26 @@ def open_session(
     session = _started(builder)
     equip(session)
     return session
+
+
+def _remote_session(server: str, name: str, settings: Mapping[str, str]) -> "SparkSession":
+    """Returns a session of a server of Spark Connect; "": of the one that SPARK_REMOTE names."""
+    try:
+        from pyspark.sql import SparkSession
+        from pyspark.sql.connect import utils
+
+        utils.check_dependencies()
+    except ImportError as error:
+        raise SparkMissing(
+            why=f"the client of Spark Connect is incomplete: {_reason(str(error))}; install it: "
+            "pip install 'pyspark[connect]>=4.3'"
+        ) from error
+    builder = SparkSession.builder.appName(name)
+    if server:
+        builder = builder.remote(server)
+    for key, value in {_ZONE: "UTC", **settings}.items():
+        builder = builder.config(key, value)
+    return _started(builder)
 
 
 def has_context(session: "SparkSession") -> bool:
@@ -226,7 +254,13 @@ def _phase_of(function: Callable[[Any], Any]) -> str:
 
 @contextmanager
 def _described(session: "SparkSession", text: str) -> Iterator[None]:
-    """Describes the jobs of the block to Spark; afterwards the caller's description applies."""
+    """Describes the jobs of the block to Spark; afterwards the caller's description applies.
+
+    Spark Connect has no descriptions.
+    """
+    if not has_context(session):
+        yield
+        return
     context = session.sparkContext
     before = context.getLocalProperty(DESCRIPTION)
     context.setLocalProperty(DESCRIPTION, text)
@@ -264,6 +298,8 @@ def _collected(
 
 def _reason(told: str) -> str:
     """Extracts the reason of a failed job: the last line of a Python traceback, or Spark's text."""
+    told = told.partition("\n\nJVM stacktrace:")[0]  # Spark Connect adds it.
+    told = told.strip().removesuffix("SQLSTATE: 38000")  # An error of a Python function.
     lines = told.strip().splitlines() or [""]
     if "Traceback (most recent call last):" in told:
         return lines[-1].strip()
@@ -273,8 +309,17 @@ def _reason(told: str) -> str:
 
 
 def worker_count(session: "SparkSession") -> int:
-    """Returns the number of concurrent tasks of the workers that have started so far."""
-    return int(session.sparkContext.defaultParallelism)
+    """Returns the number of concurrent tasks of the workers that have started so far.
+
+    Cost     a job under Spark Connect, whose client does not know the number
+    """
+    if has_context(session):
+        return int(session.sparkContext.defaultParallelism)
+    from pyspark.sql import functions as F  # noqa: N812 - the name every Spark text uses
+
+    # Spark divides such a range into as many partitions.
+    numbers = session.range(_MANY).select(F.spark_partition_id().alias("number"))
+    return int(numbers.agg(F.max("number")).collect()[0][0]) + 1
 
 
 def wait_for_workers(session: "SparkSession") -> int:
@@ -282,5 +327,5 @@ def wait_for_workers(session: "SparkSession") -> int:
 
     Cost     one or two seconds in a new session; the session's first job is then as much faster
     """
-    session.sparkContext.parallelize([0], 1).count()
+    session.range(0, 1, 1, 1).count()
     return worker_count(session)

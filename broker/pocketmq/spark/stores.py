@@ -1,16 +1,21 @@
 """Reads several stores as one table: paths with wildcards, and lists of paths."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob, has_magic
+from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pocketmq.backfill.source import StoreReader
 from pocketmq.model.errors import NotAStore
+from pocketmq.tools.archive.objects import S3_URL, URL_MARK
+from pocketmq.tools.lake.catalog import MANIFEST
 
 LOCATION: Final = "location"
+_HADOOPS_S3: Final = re.compile(r"^s3[an]://")
 PATHS: Final = "paths"
 """Option with a JSON list, which Spark makes of `load([…])`."""
 
@@ -19,9 +24,25 @@ ARCHIVE: Final = "archive"
 
 
 def archive_option(options: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """Returns the target of the lake to be read, "" for none, and the other options."""
+    """Returns the target of the lake to be read, "" for none, and the other options.
+
+    A path that leads to a lake, or is a URL, is such a target.
+    """
     target = next((text for name, text in options.items() if name.lower() == ARCHIVE), "")
-    return target, {name: text for name, text in options.items() if name.lower() != ARCHIVE}
+    others = {name: text for name, text in options.items() if name.lower() != ARCHIVE}
+    if not target:
+        path = next((text for name, text in others.items() if name.lower() == "path"), "")
+        if _is_lake(path):
+            target = path
+            others = {name: text for name, text in others.items() if name.lower() != "path"}
+    return _HADOOPS_S3.sub(S3_URL, target), others
+
+
+def _is_lake(path: str) -> bool:
+    directory = path.removeprefix("file:")
+    if directory == path and URL_MARK in path:
+        return True
+    return bool(directory) and (Path(directory) / MANIFEST).is_file()
 
 
 def has_path(options: Mapping[str, str]) -> bool:
