@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import replication_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
@@ -64,6 +65,25 @@ def test_a_follower_without_its_leader_does_not_know_its_lag(
     broker.answers["Replication/ReplicationStatus"] = status
     lines = run("replica", "status", "-o", "table").out.splitlines()
     assert dict(line.split(maxsplit=1) for line in lines)["lag"] == shown
+
+
+def test_a_planned_copy_of_the_log_names_the_room_it_needs(broker: LocalBroker) -> None:
+    def status(request: Any) -> pb.ReplicationStatusResponse:
+        return pb.ReplicationStatusResponse(
+            role="follower", leader="10.0.0.2:8081", appended_offset=9_000_000
+        )
+
+    def store(request: Any) -> admin_pb2.StoreStatusResponse:
+        return admin_pb2.StoreStatusResponse(
+            min_offset=4_000_000, appended_offset=9_000_000, disk_free_bytes=7_000_000
+        )
+
+    broker.answers["Replication/ReplicationStatus"] = status
+    broker.answers["Admin/StoreStatus"] = store
+    done = run("replica", "resync")
+    assert done.code == 4
+    assert "5.0 MB of log would be set aside, and copied again from 10.0.0.2:8081" in done.err
+    assert "the disk needs room for it, and has 7.0 MB free" in done.err
 
 
 def test_a_follower_that_does_not_run_is_to_be_started() -> None:

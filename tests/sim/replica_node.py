@@ -32,7 +32,7 @@ from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.roles import Link, Roles
 from pocketmq.services.replication.table_copy import TableCopy
 from pocketmq.store.message_store import MessageStore, open_store
-from pocketmq.store.recovery.cut import cut_log
+from pocketmq.store.recovery.cut import cut_if_room
 from pocketmq.store.runner import Runner
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Fence, TermTable
@@ -131,7 +131,7 @@ class Node:
         settings = replace(self.settings, leader=leader)
         cut_at, self._cut_at = self._cut_at, -1
         if leader and cut_at >= 0:
-            await asyncio.to_thread(cut_log, settings, disk, cut_at)
+            await asyncio.to_thread(cut_if_room, settings, disk, cut_at)
         self.store = store = await open_store(settings, self.clock, disk)
         in_order(store)
         self.starts += 1

@@ -16,7 +16,7 @@ from pocketmq.config.sections import Config
 from pocketmq.rpc.replication.follower_port import FollowerPort
 from pocketmq.services.replication.followers import Followers, Greeting
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.recovery.cut import cut_log, set_aside
+from pocketmq.store.recovery.cut import cut_if_room, set_aside
 from pocketmq.store.settings import StoreSettings
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import TermTable
@@ -59,7 +59,7 @@ class Replication(NamedTuple):
             return found
         found = replace(found, transient_pool=False)
         if cut_at >= 0:
-            await asyncio.to_thread(cut_log, found, self.stage.disk, cut_at)
+            await asyncio.to_thread(cut_if_room, found, self.stage.disk, cut_at)
         return found
 
     async def replicated(

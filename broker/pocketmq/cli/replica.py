@@ -216,7 +216,10 @@ def resync(broker: BrokerConnection, out: Output, yes: bool) -> None:
     found = broker.ask(broker.admin.replication.status())
     if not yes and found.role == FOLLOWER:
         out.show(_shown(broker, found))
-        what = f"{amount(found.appended_offset)} of log would be set aside"
-        raise only_planned(f"{what}, and copied again from {found.leader}")
+        store = broker.ask(broker.admin.store_status())
+        size = amount(store.appended_offset - store.min_offset)
+        what = f"{size} of log would be set aside, and copied again from {found.leader}"
+        free = f"the disk needs room for it, and has {amount(store.disk_free_bytes)} free"
+        raise only_planned(f"{what}; {free}")
     broker.ask(broker.admin.replication.resync())
     talk("the follower copies its leader's log again; pocketmq replica status shows its lag")

@@ -22,6 +22,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.json_text import read_object
 from pocketmq.format.layout import is_zero
 from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.model.errors import DiskFull
 
 QUARANTINE_DIRECTORY: Final = "quarantine"
 REPORT_FILE: Final = "repair.json"
@@ -87,6 +88,9 @@ class Quarantine:
                     self._disk.allocate(descriptor, position - begin, len(piece), target)
                     self._disk.write_at(descriptor, position - begin, piece)
             self._disk.sync(descriptor)
+        except DiskFull:
+            self._disk.unlink(target)  # Else it takes the room that other work needs.
+            raise
         finally:
             self._disk.close(descriptor)
 

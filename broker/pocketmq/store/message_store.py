@@ -32,6 +32,7 @@ from pocketmq.model.errors import (
     StoreDamaged,
     StoreFailed,
 )
+from pocketmq.model.errors.code import shown_room
 from pocketmq.model.message import OFFSET_MAX, QueueKey
 from pocketmq.model.stats import Gauge, LabelValues, Stat
 from pocketmq.model.step import Clock, Next, Now, Step
@@ -380,6 +381,17 @@ class MessageStore:
         """Returns (path, bytes used, bytes usable) of the store's file system."""
         directory = self.settings.directory
         return (str(directory), *self._structures.disk.space(directory))
+
+    def no_room_aside(self, begin: int) -> str:
+        """Returns why the log from an offset on cannot be set aside; "": the disk has room."""
+        path, _, free_bytes = self.disk_space()
+        size_bytes = self.appended - begin
+        if free_bytes >= size_bytes + self.settings.reserve_size_bytes:
+            return ""
+        return (
+            f"{shown_room(size_bytes)} of its log must be set aside first, and the disk under "
+            f"{path} has {shown_room(free_bytes)} free"
+        )
 
     # -- failing, draining, closing ------------------------------------------------------------
     def _enter(self, state: str) -> None:

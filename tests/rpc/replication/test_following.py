@@ -268,6 +268,25 @@ async def test_a_hello_names_the_last_record_and_more_once_it_has_diverged(tmp_p
         assert run.cuts == [begin]
 
 
+async def test_a_log_that_diverged_waits_for_room_to_be_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with followed(tmp_path) as run:
+        await run.pair.leader.send("orders", "x" * 200)
+        await run.pair.copy()
+        store, pipe = run.pair.follower.store, await run.pipe()
+        needed = store.appended + store.settings.reserve_size_bytes
+        monkeypatch.setattr(type(store), "disk_space", lambda self: ("/s", 9, needed - 1))
+        pipe.reader.feed_data(run.answer(0))
+        await until(lambda: "must be set aside first, and the disk under /s" in run.link.trouble)
+        assert "differs from the leader's from offset 0 on" in run.link.trouble
+        await until(lambda: len(run.pipes) == 2)
+        assert run.cuts == []
+        monkeypatch.setattr(type(store), "disk_space", lambda self: ("/s", 9, needed))
+        (await run.pipe()).reader.feed_data(run.answer(0))
+        await until(lambda: run.cuts == [0])
+
+
 async def test_a_copy_of_the_leaders_directory_makes_another_id(tmp_path: Path) -> None:
     async with followed(tmp_path) as run:
         pipe = await run.pipe()

@@ -14,13 +14,12 @@ from pocketmq.format.names import (
     INDEX_DIRECTORY,
     OWN_DIRECTORY,
 )
-from pocketmq.model.errors import DiskFull
-from pocketmq.store.recovery.cut import cut_log, set_aside
+from pocketmq.store.recovery.cut import cut_if_room, cut_log, set_aside
 from tests.kit.store_language import queue_bodies, small_settings, store_at
 from tests.kit.two_stores import log_bytes
 from tests.sim.disk import SimDisk
 from tests.sim.disk_image import Image
-from tests.sim.quick_disk import PowerCut, QuickDisk
+from tests.sim.quick_disk import PowerCut, QuickDisk, full_disk
 
 COUNT = 40
 
@@ -87,13 +86,16 @@ async def test_a_power_cut_at_any_call_leaves_a_store_that_can_be_cut_again(kept
     assert call > 25
 
 
-async def test_a_full_disk_cuts_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["make_sparse_file", "allocate", "write_at"])
+async def test_a_full_disk_cuts_nothing_and_leaves_no_part_of_a_copy(
+    tmp_path: Path, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = QuickDisk()
     ends, bodies, _ = await filled(tmp_path / "s", disk)
-    disk.full_below = tmp_path / "s" / OWN_DIRECTORY / DIVERGED_DIRECTORY
-    with pytest.raises(DiskFull):
-        cut_log(small_settings(tmp_path / "s"), disk, ends[5])
-    disk.full_below = None
+    disk.fail(call, full_disk())
+    cut_if_room(small_settings(tmp_path / "s"), disk, ends[5])
+    assert [record.getMessage() for record in caplog.records][-1] == "disk.full"
+    assert disk.names(tmp_path / "s" / OWN_DIRECTORY / DIVERGED_DIRECTORY) == []
     async with store_at(tmp_path / "s", disk=disk) as store:
         assert queue_bodies(store.store, "orders") == bodies
 

@@ -226,7 +226,7 @@ class FollowerLink:
         if is_begun and answer.begin < end:
             is_none_common = answer.begin == answer.min_offset
             self._look_closer(answer.begin, is_none_common=is_none_common)
-            self._cut(store.log.min_offset if is_none_common else answer.begin)
+            self._cut_aside(store.log.min_offset if is_none_common else answer.begin)
             return True
         self._named, self._confirmed = (), 0
         is_next = answer.begin == end if is_begun else not answer.begin % store.log.file_size_bytes
@@ -247,6 +247,17 @@ class FollowerLink:
         report = self._report(writer, lambda end: encode_report(end, self._tables.seq))
         await self._copy(stream, reader, rest, report)
         return False
+
+    def _cut_aside(self, begin: int) -> None:
+        """Restarts the services with a log that ends at an offset; the rest is set aside.
+
+        Errors   LeaderBroken: the disk has no room for the rest yet
+        """
+        no_room = self._store.no_room_aside(begin)
+        if no_room:
+            why = f"this log differs from the leader's from offset {begin} on: {no_room}"
+            raise LeaderBroken(f"{why}; free space, the copy then continues by itself")
+        self._cut(begin)
 
     def _look_closer(self, common: int, *, is_none_common: bool) -> None:
         """Makes the next hello ask again, unless the last one settled where the logs differ.

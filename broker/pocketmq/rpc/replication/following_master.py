@@ -90,7 +90,7 @@ class MasterLink(FollowerLink):
             shape = asked.shape_of(await calls.ask(asked.CONFIG))
             begin, common = await self._begin(calls, shape)
             if common < begin:
-                self._cut(common)
+                self._cut_aside(common)
                 return True
             opened = await self._dial.open_port(shape.ha_port)
         ha_reader, ha_writer = opened

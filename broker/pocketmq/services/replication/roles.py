@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 
 from pocketmq.model.endpoint import ROCKETMQ
 from pocketmq.model.errors import FollowersBehind, NotLeader, ReplicaNotFound, WrongRole
-from pocketmq.model.errors.code import shown_room
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ROLES, Replica, ReplicationStatus
 from pocketmq.model.stats import Gauge, Stat
 from pocketmq.services.replication.leader import Leader
@@ -215,14 +214,9 @@ class Roles:
 
     def _check_room(self) -> None:
         """Refuses to set the whole log aside on a disk without room for a second one."""
-        path, _, free_bytes = self._store.disk_space()
-        log_bytes = self._store.appended - self._store.min_offset
-        if free_bytes < log_bytes + self._store.settings.reserve_size_bytes:
-            why = (
-                f"its log of {shown_room(log_bytes)} is set aside first, and the disk under {path} "
-                f"has {shown_room(free_bytes)} free; free space there, or stop it and start it on "
-                "an empty store"
-            )
+        no_room = self._store.no_room_aside(self._store.min_offset)
+        if no_room:
+            why = f"{no_room}; free space there, or stop it and start it on an empty store"
             raise WrongRole(role=FOLLOWER, why=why)
 
     def _begin_change(self) -> None:

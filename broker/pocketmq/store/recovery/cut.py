@@ -15,6 +15,7 @@ from pocketmq.format.checkpoint_layout import encode_checkpoint
 from pocketmq.format.json_text import read_object
 from pocketmq.format.names import DIVERGED_DIRECTORY, OWN_DIRECTORY, VIEW_DIRECTORIES
 from pocketmq.log.quarantine import NOTE_SUFFIX, Quarantine
+from pocketmq.model.errors import DiskFull
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.settings import StoreSettings
 
@@ -62,6 +63,18 @@ def cut_log(settings: StoreSettings, disk: Disk, begin: int) -> None:
         )  # fmt: skip
     finally:
         parts.close()
+
+
+def cut_if_room(settings: StoreSettings, disk: Disk, begin: int) -> None:
+    """Cuts a log like `cut_log`; if the disk is full, leaves it as it is.
+
+    A follower then asks its leader again, and cuts its log once there is room.
+    Errors   those of a start; StoreFailed
+    """
+    try:
+        cut_log(settings, disk, begin)
+    except DiskFull as full:
+        logger.error("disk.full", extra={"path": full.path})
 
 
 def set_aside(disk: Disk, store_directory: Path) -> Aside:
