@@ -67,6 +67,17 @@ def test_a_follower_without_its_leader_does_not_know_its_lag(
     assert dict(line.split(maxsplit=1) for line in lines)["lag"] == shown
 
 
+def test_a_promoted_leader_shows_what_its_former_leader_had_alone(broker: LocalBroker) -> None:
+    def status(request: Any) -> pb.ReplicationStatusResponse:
+        return pb.ReplicationStatusResponse(
+            role="leader", epoch=1, leader="10.0.0.2:8081", left_bytes=10_100_000
+        )
+
+    broker.answers["Replication/ReplicationStatus"] = status
+    shown = run("replica", "status", "-o", "table").out
+    assert "10.1 MB of the log of 10.0.0.2:8081, or more, when" in shown
+
+
 def test_a_planned_copy_of_the_log_names_the_room_it_needs(broker: LocalBroker) -> None:
     def status(request: Any) -> pb.ReplicationStatusResponse:
         return pb.ReplicationStatusResponse(

@@ -93,6 +93,11 @@ def readable(found: ReplicationStatus, directory: str) -> Document:
         }
     else:
         shown["replicas"] = sum(one.connected for one in found.replicas)
+        if found.left_bytes:
+            shown["left_there"] = (
+                f"{amount(found.left_bytes)} of the log of {found.leader}, or more, when this "
+                "broker was promoted; pocketmq store diverged lists them there, once it follows"
+            )
     if found.diverged_messages:
         shown["diverged"] = f"{found.diverged_messages} messages set aside; {listed}"
     return shown

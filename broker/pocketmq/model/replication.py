@@ -28,13 +28,16 @@ class ReplicationStatus(NamedTuple):
 
     epoch        number of the leader's term; 0 before the first promotion
     term_begin   physical offset at which the term began
-    leader       of a follower: "host:port"; of a fenced leader: the new one, if it is known
+    leader       of a follower: "host:port"; of a fenced leader: the new one, if it is known; of a
+                 leader with `left_bytes`: the former one
     connected    whether a follower is connected to its leader
     lag_bytes    bytes of the leader's log that a follower lacks
     trouble      why a follower is not connected
     fenced_from  of a fenced leader: physical offset from which on its records are only here
     replicas     brokers that copy the log
     diverged_messages   messages that were set aside, because a leader did not have them
+    left_bytes   of a promoted leader: bytes of the log of `leader`, which it followed, that it
+                 was promoted without, as far as it knew
     """
 
     role: str
@@ -48,3 +51,4 @@ class ReplicationStatus(NamedTuple):
     fenced_from: int
     replicas: Sequence[Replica]
     diverged_messages: int = 0
+    left_bytes: int = 0

@@ -282,6 +282,18 @@ async def test_a_follower_copies_anew_only_if_its_disk_has_room_for_two_logs(
     assert broker.events == ["link ended", "cut"]
 
 
+async def test_a_promoted_broker_keeps_how_much_its_leader_had_alone(broker: Broker) -> None:
+    roles = broker.follows(("10.0.0.1:8081", False, 700, "connection refused"))
+    assert roles.status().left_bytes == 0
+    await roles.promote(is_forced=False)
+    broker.terms = TermTable(SimDisk(broker.disk.image), PLACE)
+    broker.terms.load()
+    found = broker.alone().status()
+    assert (found.role, found.leader, found.left_bytes) == (LEADER, "10.0.0.1:8081", 700)
+    broker.terms.follow("10.0.0.3:8081")
+    assert broker.alone().status().left_bytes == 0
+
+
 async def test_a_refusal_is_logged_when_it_is_new_then_rarely(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,9 +30,10 @@ def test_a_store_without_terms_has_epoch_0_from_its_begin() -> None:
 def test_a_promotion_is_durable_before_it_returns() -> None:
     disk = SimDisk()
     loaded(disk).follow("a:1")
-    loaded(disk).lead(900)
+    loaded(disk).lead(900, left_bytes=60)
     terms = loaded(SimDisk(disk.image))
     assert (terms.role, terms.leader, terms.history) == (LEADER, "a:1", [Term(1, 900)])
+    assert terms.left_bytes == 60
     terms.lead(1_500)
     terms.follow("b:1")
     again = loaded(SimDisk(disk.image))
@@ -88,7 +89,9 @@ def test_terms_that_no_leader_writes_are_refused(rows: object) -> None:
         loaded(disk)
 
 
-@pytest.mark.parametrize("change", [{"role": "king"}, {"leader": 5}, {"fence": [1]}, {"fence": 7}])
+@pytest.mark.parametrize(
+    "change", [{"role": "king"}, {"leader": 5}, {"fence": [1]}, {"fence": 7}, {"left": -1}]
+)
 def test_other_fields_that_nobody_writes_are_refused(change: dict[str, object]) -> None:
     disk = SimDisk()
     disk.make_directory(FILE.parent)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpocketmq/v1/replication.proto\x12\x0bpocketmq.v1\"\x81\x01\n\x07Replica\x12\x0c\n\x04peer\x18\x01 \x01(\t\x12\x10\n\x08\x66ollower\x18\x02 \x01(\t\x12\x1b\n\x13\x61\x63knowledged_offset\x18\x03 \x01(\x03\x12\x13\n\x0bsent_offset\x18\x04 \x01(\x03\x12\x11\n\tlag_bytes\x18\x05 \x01(\x03\x12\x11\n\tconnected\x18\x06 \x01(\x08\"\x1a\n\x18ReplicationStatusRequest\"\x84\x02\n\x19ReplicationStatusResponse\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x12\n\nterm_begin\x18\x03 \x01(\x03\x12\x17\n\x0f\x61ppended_offset\x18\x04 \x01(\x03\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12\x11\n\tconnected\x18\x06 \x01(\x08\x12\x11\n\tlag_bytes\x18\x07 \x01(\x03\x12\x0f\n\x07trouble\x18\x08 \x01(\t\x12\x13\n\x0b\x66\x65nced_from\x18\t \x01(\x03\x12&\n\x08replicas\x18\n \x03(\x0b\x32\x14.pocketmq.v1.Replica\x12\x19\n\x11\x64iverged_messages\x18\x0b \x01(\x03\"\x1f\n\x0ePromoteRequest\x12\r\n\x05\x66orce\x18\x01 \x01(\x08\"4\n\x0fPromoteResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x12\n\nterm_begin\x18\x02 \x01(\x03\"?\n\rFollowRequest\x12\x0e\n\x06leader\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03\"\x10\n\x0e\x46ollowResponse\"\'\n\x14RemoveReplicaRequest\x12\x0f\n\x07replica\x18\x01 \x01(\t\"\x17\n\x15RemoveReplicaResponse\"\x0f\n\rResyncRequest\"\x10\n\x0eResyncResponse2\x95\x03\n\x0bReplication\x12\x62\n\x11ReplicationStatus\x12%.pocketmq.v1.ReplicationStatusRequest\x1a&.pocketmq.v1.ReplicationStatusResponse\x12\x44\n\x07Promote\x12\x1b.pocketmq.v1.PromoteRequest\x1a\x1c.pocketmq.v1.PromoteResponse\x12\x41\n\x06\x46ollow\x12\x1a.pocketmq.v1.FollowRequest\x1a\x1b.pocketmq.v1.FollowResponse\x12V\n\rRemoveReplica\x12!.pocketmq.v1.RemoveReplicaRequest\x1a\".pocketmq.v1.RemoveReplicaResponse\x12\x41\n\x06Resync\x12\x1a.pocketmq.v1.ResyncRequest\x1a\x1b.pocketmq.v1.ResyncResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dpocketmq/v1/replication.proto\x12\x0bpocketmq.v1\"\x81\x01\n\x07Replica\x12\x0c\n\x04peer\x18\x01 \x01(\t\x12\x10\n\x08\x66ollower\x18\x02 \x01(\t\x12\x1b\n\x13\x61\x63knowledged_offset\x18\x03 \x01(\x03\x12\x13\n\x0bsent_offset\x18\x04 \x01(\x03\x12\x11\n\tlag_bytes\x18\x05 \x01(\x03\x12\x11\n\tconnected\x18\x06 \x01(\x08\"\x1a\n\x18ReplicationStatusRequest\"\x98\x02\n\x19ReplicationStatusResponse\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x03\x12\x12\n\nterm_begin\x18\x03 \x01(\x03\x12\x17\n\x0f\x61ppended_offset\x18\x04 \x01(\x03\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12\x11\n\tconnected\x18\x06 \x01(\x08\x12\x11\n\tlag_bytes\x18\x07 \x01(\x03\x12\x0f\n\x07trouble\x18\x08 \x01(\t\x12\x13\n\x0b\x66\x65nced_from\x18\t \x01(\x03\x12&\n\x08replicas\x18\n \x03(\x0b\x32\x14.pocketmq.v1.Replica\x12\x19\n\x11\x64iverged_messages\x18\x0b \x01(\x03\x12\x12\n\nleft_bytes\x18\x0c \x01(\x03\"\x1f\n\x0ePromoteRequest\x12\r\n\x05\x66orce\x18\x01 \x01(\x08\"4\n\x0fPromoteResponse\x12\r\n\x05\x65poch\x18\x01 \x01(\x03\x12\x12\n\nterm_begin\x18\x02 \x01(\x03\"?\n\rFollowRequest\x12\x0e\n\x06leader\x18\x01 \x01(\t\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\x12\x0f\n\x07wait_ms\x18\x03 \x01(\x03\"\x10\n\x0e\x46ollowResponse\"\'\n\x14RemoveReplicaRequest\x12\x0f\n\x07replica\x18\x01 \x01(\t\"\x17\n\x15RemoveReplicaResponse\"\x0f\n\rResyncRequest\"\x10\n\x0eResyncResponse2\x95\x03\n\x0bReplication\x12\x62\n\x11ReplicationStatus\x12%.pocketmq.v1.ReplicationStatusRequest\x1a&.pocketmq.v1.ReplicationStatusResponse\x12\x44\n\x07Promote\x12\x1b.pocketmq.v1.PromoteRequest\x1a\x1c.pocketmq.v1.PromoteResponse\x12\x41\n\x06\x46ollow\x12\x1a.pocketmq.v1.FollowRequest\x1a\x1b.pocketmq.v1.FollowResponse\x12V\n\rRemoveReplica\x12!.pocketmq.v1.RemoveReplicaRequest\x1a\".pocketmq.v1.RemoveReplicaResponse\x12\x41\n\x06Resync\x12\x1a.pocketmq.v1.ResyncRequest\x1a\x1b.pocketmq.v1.ResyncResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,23 +36,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLICATIONSTATUSREQUEST']._serialized_start=178
   _globals['_REPLICATIONSTATUSREQUEST']._serialized_end=204
   _globals['_REPLICATIONSTATUSRESPONSE']._serialized_start=207
-  _globals['_REPLICATIONSTATUSRESPONSE']._serialized_end=467
-  _globals['_PROMOTEREQUEST']._serialized_start=469
-  _globals['_PROMOTEREQUEST']._serialized_end=500
-  _globals['_PROMOTERESPONSE']._serialized_start=502
-  _globals['_PROMOTERESPONSE']._serialized_end=554
-  _globals['_FOLLOWREQUEST']._serialized_start=556
-  _globals['_FOLLOWREQUEST']._serialized_end=619
-  _globals['_FOLLOWRESPONSE']._serialized_start=621
-  _globals['_FOLLOWRESPONSE']._serialized_end=637
-  _globals['_REMOVEREPLICAREQUEST']._serialized_start=639
-  _globals['_REMOVEREPLICAREQUEST']._serialized_end=678
-  _globals['_REMOVEREPLICARESPONSE']._serialized_start=680
-  _globals['_REMOVEREPLICARESPONSE']._serialized_end=703
-  _globals['_RESYNCREQUEST']._serialized_start=705
-  _globals['_RESYNCREQUEST']._serialized_end=720
-  _globals['_RESYNCRESPONSE']._serialized_start=722
-  _globals['_RESYNCRESPONSE']._serialized_end=738
-  _globals['_REPLICATION']._serialized_start=741
-  _globals['_REPLICATION']._serialized_end=1146
+  _globals['_REPLICATIONSTATUSRESPONSE']._serialized_end=487
+  _globals['_PROMOTEREQUEST']._serialized_start=489
+  _globals['_PROMOTEREQUEST']._serialized_end=520
+  _globals['_PROMOTERESPONSE']._serialized_start=522
+  _globals['_PROMOTERESPONSE']._serialized_end=574
+  _globals['_FOLLOWREQUEST']._serialized_start=576
+  _globals['_FOLLOWREQUEST']._serialized_end=639
+  _globals['_FOLLOWRESPONSE']._serialized_start=641
+  _globals['_FOLLOWRESPONSE']._serialized_end=657
+  _globals['_REMOVEREPLICAREQUEST']._serialized_start=659
+  _globals['_REMOVEREPLICAREQUEST']._serialized_end=698
+  _globals['_REMOVEREPLICARESPONSE']._serialized_start=700
+  _globals['_REMOVEREPLICARESPONSE']._serialized_end=723
+  _globals['_RESYNCREQUEST']._serialized_start=725
+  _globals['_RESYNCREQUEST']._serialized_end=740
+  _globals['_RESYNCRESPONSE']._serialized_start=742
+  _globals['_RESYNCRESPONSE']._serialized_end=758
+  _globals['_REPLICATION']._serialized_start=761
+  _globals['_REPLICATION']._serialized_end=1166
 # @@protoc_insertion_point(module_scope)

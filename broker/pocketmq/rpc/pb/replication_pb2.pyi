@@ -27,7 +27,7 @@ class ReplicationStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ReplicationStatusResponse(_message.Message):
-    __slots__ = ("role", "epoch", "term_begin", "appended_offset", "leader", "connected", "lag_bytes", "trouble", "fenced_from", "replicas", "diverged_messages")
+    __slots__ = ("role", "epoch", "term_begin", "appended_offset", "leader", "connected", "lag_bytes", "trouble", "fenced_from", "replicas", "diverged_messages", "left_bytes")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     TERM_BEGIN_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class ReplicationStatusResponse(_message.Message):
     FENCED_FROM_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     DIVERGED_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LEFT_BYTES_FIELD_NUMBER: _ClassVar[int]
     role: str
     epoch: int
     term_begin: int
@@ -50,7 +51,8 @@ class ReplicationStatusResponse(_message.Message):
     fenced_from: int
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     diverged_messages: int
-    def __init__(self, role: _Optional[str] = ..., epoch: _Optional[int] = ..., term_begin: _Optional[int] = ..., appended_offset: _Optional[int] = ..., leader: _Optional[str] = ..., connected: _Optional[bool] = ..., lag_bytes: _Optional[int] = ..., trouble: _Optional[str] = ..., fenced_from: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., diverged_messages: _Optional[int] = ...) -> None: ...
+    left_bytes: int
+    def __init__(self, role: _Optional[str] = ..., epoch: _Optional[int] = ..., term_begin: _Optional[int] = ..., appended_offset: _Optional[int] = ..., leader: _Optional[str] = ..., connected: _Optional[bool] = ..., lag_bytes: _Optional[int] = ..., trouble: _Optional[str] = ..., fenced_from: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., diverged_messages: _Optional[int] = ..., left_bytes: _Optional[int] = ...) -> None: ...
 
 class PromoteRequest(_message.Message):
     __slots__ = ("force",)

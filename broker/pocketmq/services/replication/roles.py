@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 from pocketmq.model.endpoint import ROCKETMQ
@@ -115,12 +116,15 @@ class Roles:
 
     def status(self) -> ReplicationStatus:
         """Returns the role, its term, and the connections."""
-        fence, end = self._terms.fence, self._store.appended
+        terms, end = self._terms, self._store.appended
+        fence, left_bytes = terms.fence, terms.left_bytes
         leader, is_connected, lag_bytes, trouble = "", False, 0, ""
         if fence is not None:
             leader = fence.leader
         elif self._link is not None:
             leader, is_connected, lag_bytes, trouble = self._link.read()
+        elif left_bytes:
+            leader = terms.leader
         replicas = [
             Replica(
                 row.peer, row.follower, row.acknowledged, row.sent, row.lag_bytes, row.is_connected
@@ -128,8 +132,9 @@ class Roles:
             for row in self._leader.rows()
         ]  # fmt: skip
         return ReplicationStatus(
-            self.role, self._terms.epoch, self._terms.begin, end, leader, is_connected, lag_bytes,
-            trouble, min(fence.begin, end) if fence else end, replicas, self._aside.message_count,
+            self.role, terms.epoch, terms.begin, end, leader, is_connected, lag_bytes, trouble,
+            min(fence.begin, end) if fence else end, replicas, self._aside.message_count,
+            left_bytes,
         )  # fmt: skip
 
     async def promote(self, *, is_forced: bool) -> Term:
@@ -150,14 +155,20 @@ class Roles:
                 await link.finish()
             async with self._ended_link():
                 await self._store.flush()
-                former = link.read()[0] if link is not None and self._terms.fence is None else ""
-                await Job(asyncio.to_thread(self._terms.lead, self._store.flushed, former))
+                former, left_bytes = "", 0
+                if link is not None and self._terms.fence is None:
+                    former, _, left_bytes, _ = link.read()
+                lead = partial(self._terms.lead, self._store.flushed, former, left_bytes)
+                await Job(asyncio.to_thread(lead))
                 assert self._terms.role == LEADER, "the term was not written"
         finally:
             self._is_changing = False
         logger.warning(
-            "replica.promoted", extra={"epoch": self._terms.epoch, "begin": self._terms.begin}
-        )
+            "replica.promoted",
+            extra={
+                "epoch": self._terms.epoch, "begin": self._terms.begin, "left_bytes": left_bytes
+            },
+        )  # fmt: skip
         self._switch()
         return Term(self._terms.epoch, self._terms.begin)
 

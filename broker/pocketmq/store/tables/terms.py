@@ -1,6 +1,6 @@
 """The terms of a store's leaders: `pocketmq/terms.json`.
 
-    {"role": "leader", "leader": "10.0.0.2:8081", "terms": [[1, 353964]], "fence": null}
+    {"role": "leader", "leader": "10.0.0.2:8081", "terms": [[1, 353964]], "fence": null, "left": 0}
 
 A term is the time of one leader. It has an epoch, which each promotion increments, and the physical
 offset at which it began. A store that was never promoted has no terms: its epoch is 0, from offset
@@ -54,7 +54,7 @@ class TermTable:
     FsyncFailed, the file may have the new content.
     """
 
-    __slots__ = ("_file", "_lock", "fence", "history", "leader", "role")
+    __slots__ = ("_file", "_lock", "fence", "history", "leader", "left_bytes", "role")
 
     def __init__(self, disk: Disk, directory: Path) -> None:
         self._lock = Lock()
@@ -66,6 +66,8 @@ class TermTable:
         self.history: list[Term] = []
         """The terms, ascending by epoch and by begin."""
         self.fence: Fence | None = None
+        self.left_bytes = 0
+        """Bytes of the log of `leader` that this broker was promoted without, as far as known."""
 
     def load(self) -> None:
         """Reads the file; a missing one counts as empty.
@@ -74,7 +76,7 @@ class TermTable:
         """
         found = self._file.read(_decode)
         if found is not None:
-            self.role, self.leader, self.history, self.fence = found
+            self.role, self.leader, self.history, self.fence, self.left_bytes = found
 
     def leader_or(self, setting: str) -> str:
         """Returns the address of the leader, or a text if it is unknown; "" if the broker leads.
@@ -97,18 +99,20 @@ class TermTable:
         """The physical offset at which the last term began."""
         return self.history[-1].begin if self.history else 0
 
-    def lead(self, end: int, former: str = "") -> None:
+    def lead(self, end: int, former: str = "", left_bytes: int = 0) -> None:
         """Begins a term of this broker; `end` is the physical end of its log.
 
         It must return before the first record of the term is appended.
 
-        former   address of the leader that it followed; "": `leader`, from the last `follow`
-        Errors   DiskFull, StoreFailed
+        former       address of the leader that it followed; "": `leader`, from the last `follow`
+        left_bytes   bytes of that leader's log that this broker lacks, as far as it is known
+        Errors       DiskFull, StoreFailed
         """
         with self._lock:
             above = max(self.epoch, self.fence.epoch if self.fence else 0)
-            kept = [term for term in self.history if term.begin <= end]
-            self._write(LEADER, former or self.leader, [*kept, Term(above + 1, end)], None)
+            history = [term for term in self.history if term.begin <= end]
+            history.append(Term(above + 1, end))
+            self._write(LEADER, former or self.leader, history, None, left_bytes)
 
     def follow(self, leader: str) -> None:
         """Makes this broker a follower of the one at "host:port".
@@ -145,11 +149,16 @@ class TermTable:
         later = [term.begin for term in self.history if term.epoch > epoch]
         return min(end, *later) if later else end
 
-    def _write(self, role: str, leader: str, history: list[Term], fence: Fence | None) -> None:
+    def _write(
+        self, role: str, leader: str, history: list[Term], fence: Fence | None, left_bytes: int = 0
+    ) -> None:
         assert history == sorted(history), "terms do not ascend"
-        text = {"role": role, "leader": leader, "terms": history, "fence": fence}
+        text = {
+            "role": role, "leader": leader, "terms": history, "fence": fence, "left": left_bytes
+        }  # fmt: skip
         self._file.write(json.dumps(text, sort_keys=True).encode())
         self.role, self.leader, self.history, self.fence = role, leader, history, fence
+        self.left_bytes = left_bytes
 
 
 def terms_of(rows: Any) -> list[Term]:
@@ -176,7 +185,7 @@ def _term(row: Any) -> Term:
     return Term(epoch, begin)
 
 
-def _decode(content: bytes) -> tuple[str, str, list[Term], Fence | None]:
+def _decode(content: bytes) -> tuple[str, str, list[Term], Fence | None, int]:
     found = read_object(content)
     role, leader, fence = found.get("role"), found.get("leader"), found.get("fence")
     if role not in ("", LEADER, FOLLOWER):
@@ -186,4 +195,7 @@ def _decode(content: bytes) -> tuple[str, str, list[Term], Fence | None]:
     shut = None
     if fence is not None:
         shut = Fence(*_term(fence), str(fence[2]) if len(fence) > 2 else "")
-    return role, leader, terms_of(found.get("terms")), shut
+    left_bytes = found.get("left", 0)  # Earlier versions do not write it.
+    if not is_integer(left_bytes, 0, OFFSET_MAX):
+        raise ValueError(f"{left_bytes} is no number of bytes")
+    return role, leader, terms_of(found.get("terms")), shut, left_bytes
