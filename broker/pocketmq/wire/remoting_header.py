@@ -2,15 +2,24 @@
 
     u32 size · u8 serialization · u24 size │ {"code":310,"extFields":{"a":"p"},"flag":0, …} │ body
 
-A JSON header is usual if it has no white space, only the members that clients write, each once, and
-numbers of at most nine digits. Its texts are printable ASCII, in which only quotes, slashes,
-backslashes and control characters (as \\u00XX) are escaped. A binary header is usual if its code is
-not negative, its remark is empty and its fields are ASCII. `remoting.py` parses all other frames.
+A JSON header is usual if it has no white space, only the members that clients write, each once,
+numbers of at most nine digits, and names without escapes. Its texts are printable ASCII, in which
+only quotes, slashes, backslashes and control characters (as \\u00XX) are escaped. A binary header
+is usual if its code is not negative, its remark is empty and its fields are ASCII. No field may be
+repeated. `remoting.py` parses all other frames.
 """
 
+from abc import ABC, abstractmethod
 from typing import Final, final
 
-from pocketmq.native.machine import BytesWriter, i64, read_i16_be, read_i32_be, u8
+from pocketmq.native.machine import (
+    BytesWriter,
+    i64,
+    read_i16_be,
+    read_i32_be,
+    u8,
+    write_i32_be,
+)
 from pocketmq.wire.remoting import FIELDS_MAX, FRAME_SIZE_MAX, HEAD_SIZE, HEADER_SIZE_MAX
 
 MEMBERS_MAX: Final = 16
@@ -22,36 +31,63 @@ _CLOSE: Final = 0x7D
 _COLON: Final = 0x3A
 _COMMA: Final = 0x2C
 _DIGITS_MAX: Final = 9
+_SERIALIZATION: Final = b"serializeTypeCurrentRPC"
+_STEP: Final = 4
+_WORD: Final = 0xFFFF_FFFF
+_ONES: Final = 0x0101_0101
+_HIGH_BITS: Final = 0x8080_8080
+_FROM_SPACE: Final = 0x6060_6060
+_NONZERO: Final = 0x7F7F_7F7F
+"""As in format/plain_text.py."""
+_QUOTES: Final = 0x2222_2222
+_BACKSLASHES: Final = 0x5C5C_5C5C
+_UNKNOWN: Final = 0
+_CODE: Final = 1
+_FLAG: Final = 2
+_OPAQUE: Final = 4
+_VERSION: Final = 8
+_FIELDS: Final = 16
+_IGNORED: Final = 32
+"""Members of a header: a bit each, those with ignored texts from _IGNORED on."""
 
 
-@final
-class UsualHeader:
+class FrameHeader(ABC):
     """Header of a request's frame; each `read` replaces the previous header.
 
-    fields       extFields
     body_begin   position of the body, which ends with the frame
     """
 
     __slots__ = (
-        "_position", "_text", "_unescaped", "body_begin", "code", "fields", "flag", "is_binary",
-        "opaque",
+        "_position", "_unescaped", "body_begin", "code", "flag", "is_binary", "opaque",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._unescaped = BytesWriter()
         self._position: i64 = 0
-        self._text = b""
         self.code: i64 = 0
         self.opaque: i64 = 0
         self.flag: i64 = 0
         self.body_begin: i64 = 0
         self.is_binary = False
-        self.fields: dict[bytes, bytes] = {}
+
+    @abstractmethod
+    def _clear_fields(self) -> None:
+        """Forgets the fields of the previous header."""
+
+    @abstractmethod
+    def _take_field(
+        self, raw: bytes, name: i64, name_end: i64, text: bytes, begin: i64, end: i64
+    ) -> bool:
+        """Takes a field with the name raw[name:name_end] and the value text[begin:end].
+
+        Shape    both are ASCII; in a JSON header, the name is printable and has no escape
+        Returns  whether the header is still usual: no field may be repeated
+        """
 
     def read(self, raw: bytes) -> bool:
         """Parses a whole frame; returns whether it is usual.
 
-        Cost     about 2 µs for a header of 14 fields when compiled
+        Cost     about 1 µs for a header of 14 fields when compiled
         """
         size: i64 = len(raw)
         if size <= HEAD_SIZE:
@@ -67,7 +103,7 @@ class UsualHeader:
         assert end >= HEAD_SIZE, "a header ends before it begins"
         self.body_begin = end
         self.code = self.opaque = self.flag = 0
-        self.fields = {}
+        self._clear_fields()
         self._position = HEAD_SIZE
         return self._read_binary(raw, end) if self.is_binary else self._read_json(raw, end)
 
@@ -77,119 +113,136 @@ class UsualHeader:
         if raw[end - 1] != _CLOSE or raw[HEAD_SIZE] != _OPEN:
             return False
         self._position += 1
-        seen: list[bytes] = []
-        while len(seen) < MEMBERS_MAX:
-            if not self._take_name(raw, end):
+        seen: i64 = 0
+        count: i64 = 0
+        while count < MEMBERS_MAX:
+            name = self._position + 1
+            name_end = _plain_end(raw, name, end)
+            if name_end + 1 >= end or raw[name - 1] != _QUOTE:
                 return False
-            name = self._text
-            if name in seen or not self._take_member(raw, end, name):
+            if raw[name_end] != _QUOTE or raw[name_end + 1] != _COLON:
                 return False
-            seen.append(name)
+            member = _member(raw, name, name_end)
+            self._position = name_end + 2
+            if seen & member or not self._take_member(raw, end, member):
+                return False
+            seen |= member
+            count += 1
             if self._position >= end:
                 return False
             byte: i64 = raw[self._position]
             self._position += 1
             if byte == _CLOSE:
-                return self._position == end and b"code" in seen
+                return self._position == end and seen & _CODE != 0
             if byte != _COMMA:
                 return False
         return False
 
-    def _take_name(self, raw: bytes, end: i64) -> bool:
-        """Reads a member's name and the colon after it."""
-        if not self._take_text(raw, end) or self._position >= end:
-            return False
-        is_colon = raw[self._position] == _COLON
-        self._position += 1
-        return is_colon
-
-    def _take_member(self, raw: bytes, end: i64, name: bytes) -> bool:
-        if name == b"extFields":
+    def _take_member(self, raw: bytes, end: i64, member: i64) -> bool:
+        """Reads a member's value; returns False for an unknown member."""
+        if member == _FIELDS:
             return self._take_fields(raw, end)
-        if name in (b"language", b"serializeTypeCurrentRPC", b"remark"):
-            return self._take_text(raw, end)
-        number = self._number(raw, end)
-        if number < 0:
+        if member >= _IGNORED:
+            return self._skip_text(raw, end)
+        if member == _UNKNOWN:
             return False
-        if name == b"code":
+        number = self._number(raw, end)
+        if member == _CODE:
             self.code = number
-        elif name == b"opaque":
+        elif member == _OPAQUE:
             self.opaque = number
-        elif name == b"flag":
+        elif member == _FLAG:
             self.flag = number
-        else:
-            return name == b"version"
-        return True
+        return number >= 0
 
     def _take_fields(self, raw: bytes, end: i64) -> bool:
-        if self._position >= end or raw[self._position] != _OPEN:
+        position = self._position
+        if position >= end or raw[position] != _OPEN:
             return False
-        self._position += 1
-        fields, count = self.fields, i64(0)
+        position += 1
+        count: i64 = 0
         while count < FIELDS_MAX:
-            if not self._take_name(raw, end):
+            name = position + 1
+            name_end = _plain_end(raw, name, end)
+            if name_end + 2 >= end or raw[position] != _QUOTE or raw[name_end] != _QUOTE:
                 return False
-            name = self._text
-            if not self._take_text(raw, end) or self._position >= end:
+            if raw[name_end + 1] != _COLON or raw[name_end + 2] != _QUOTE:
                 return False
-            fields[name] = self._text
+            begin = name_end + 3
+            position = _plain_end(raw, begin, end)
+            if position >= end:
+                return False
+            if raw[position] == _QUOTE:
+                if not self._take_field(raw, name, name_end, raw, begin, position):
+                    return False
+                position += 1
+            else:
+                position = self._unescape(raw, begin, position, end)
+                if position < 0 or position >= end:
+                    return False
+                text = self._unescaped.getvalue()
+                if not self._take_field(raw, name, name_end, text, 0, len(text)):
+                    return False
             count += 1
-            byte: i64 = raw[self._position]
-            self._position += 1
+            if position >= end:
+                return False
+            byte: i64 = raw[position]
+            position += 1
             if byte == _CLOSE:
-                return len(fields) == count
+                self._position = position
+                return True
             if byte != _COMMA:
                 return False
         return False
 
-    def _take_text(self, raw: bytes, end: i64) -> bool:
-        """Reads a quoted text into `_text`."""
-        position = self._position
-        if position >= end or raw[position] != _QUOTE:
+    def _skip_text(self, raw: bytes, end: i64) -> bool:
+        """Reads a quoted text that is not needed."""
+        begin = self._position + 1
+        if begin > end or raw[begin - 1] != _QUOTE:
             return False
-        position += 1
-        begin = position
-        while position < end:
-            byte: i64 = raw[position]
-            if byte == _QUOTE:
-                self._text = raw[begin:position]
-                self._position = position + 1
-                return True
-            if byte == _BACKSLASH:
-                return self._take_escaped(raw, begin, position, end)
-            if byte < 0x20 or byte > 0x7E:
-                return False
-            position += 1
-        return False
+        position = _plain_end(raw, begin, end)
+        if position < end and raw[position] == _QUOTE:
+            self._position = position + 1
+            return True
+        position = self._unescape(raw, begin, position, end)
+        self._position = position
+        return position >= 0
 
-    def _take_escaped(self, raw: bytes, begin: i64, position: i64, end: i64) -> bool:
-        """Reads the rest of a text from its first escape on."""
+    def _unescape(self, raw: bytes, begin: i64, position: i64, end: i64) -> i64:
+        """Writes the rest of a text to `_unescaped`; returns the position after its end, or -1.
+
+        begin      of the text
+        position   of its first byte that is not plain
+        """
         out = self._unescaped
         out.truncate(0)
         out.write(raw[begin:position])
         while position < end:
+            while end - position >= _STEP and _are_plain(i64(read_i32_be(raw, position)) & _WORD):
+                write_i32_be(out, read_i32_be(raw, position))
+                position += _STEP
+            if position >= end:
+                return -1
             byte: i64 = raw[position]
             position += 1
             if byte == _QUOTE:
-                self._text = out.getvalue()
-                self._position = position
-                return True
+                return position
             if byte == _BACKSLASH:
                 if position >= end:
-                    return False
+                    return -1
                 byte = raw[position]
                 position += 1
                 if byte == 0x75:
                     byte = _control(raw, position, end)
                     position += 4
                 elif byte not in (_QUOTE, _BACKSLASH, 0x2F):
-                    return False
+                    return -1
             elif byte < 0x20 or byte > 0x7E:
-                return False
+                return -1
             if byte < 0:
-                return False
+                return -1
             out.append(u8(byte))
-        return False
+        return -1
 
     def _number(self, raw: bytes, end: i64) -> i64:
         """Reads a number of at most nine digits; returns -1 if there is none."""
@@ -221,7 +274,7 @@ class UsualHeader:
         position += _BINARY_HEAD_SIZE + 4
         if self.code < 0 or remark_size or fields_size != end - position:
             return False
-        fields, count = self.fields, i64(0)
+        count: i64 = 0
         while position < end:
             if end - position < 2 or count == FIELDS_MAX:
                 return False
@@ -229,19 +282,98 @@ class UsualHeader:
             position += 2
             if size < 0 or end - position < size + 4:
                 return False
-            name = raw[position : position + size]
-            position += size
-            size = i64(read_i32_be(raw, position))
-            position += 4
-            if size < 0 or end - position < size:
+            name, name_end = position, position + size
+            size = i64(read_i32_be(raw, name_end))
+            begin = name_end + 4
+            if size < 0 or end - begin < size:
                 return False
-            value = raw[position : position + size]
-            position += size
-            if not name.isascii() or not value.isascii():
+            position = begin + size
+            if not _is_ascii(raw, name, name_end) or not _is_ascii(raw, begin, position):
                 return False
-            fields[name] = value
+            if not self._take_field(raw, name, name_end, raw, begin, position):
+                return False
             count += 1
-        return len(fields) == count
+        return True
+
+
+@final
+class UsualHeader(FrameHeader):
+    """A header whose fields are needed by their names.
+
+    fields   extFields
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fields: dict[bytes, bytes] = {}
+
+    def _clear_fields(self) -> None:
+        self.fields = {}
+
+    def _take_field(
+        self, raw: bytes, name: i64, name_end: i64, text: bytes, begin: i64, end: i64
+    ) -> bool:
+        assert begin <= end, "a field ends before it begins"
+        key = raw[name:name_end]
+        if key in self.fields:
+            return False
+        self.fields[key] = text[begin:end]
+        return True
+
+
+def _plain_end(raw: bytes, position: i64, end: i64) -> i64:
+    """Returns the position of the first quote, backslash or unprintable byte, `end` for none."""
+    while position < end:
+        byte: i64 = raw[position]
+        if byte in (_QUOTE, _BACKSLASH) or byte < 0x20 or byte > 0x7E:
+            return position
+        position += 1
+    return end
+
+
+def _are_plain(four: i64) -> bool:
+    """Returns whether four bytes are printable, and neither quotes nor backslashes."""
+    legal = ((four ^ _QUOTES) + _NONZERO) & ((four ^ _BACKSLASHES) + _NONZERO)
+    legal &= four + _FROM_SPACE
+    return legal & _HIGH_BITS == _HIGH_BITS and not (four | four + _ONES) & _HIGH_BITS
+
+
+def _is_ascii(raw: bytes, position: i64, end: i64) -> bool:
+    while end - position >= _STEP:
+        if i64(read_i32_be(raw, position)) & _HIGH_BITS:
+            return False
+        position += _STEP
+    while position < end:
+        if raw[position] > 0x7F:
+            return False
+        position += 1
+    return True
+
+
+def _member(raw: bytes, name: i64, end: i64) -> i64:
+    """Returns the bit of a member, _UNKNOWN for another name."""
+    size = end - name
+    if size < _STEP:
+        return _UNKNOWN
+    first, last = i64(read_i32_be(raw, name)), i64(read_i32_be(raw, end - _STEP))
+    if size == 4:
+        if first == 0x636F6465:  # code
+            return _CODE
+        return _FLAG if first == 0x666C6167 else _UNKNOWN  # flag
+    if size == 6 and first == 0x6F706171 and last == 0x61717565:  # opaq aque
+        return _OPAQUE
+    if size == 7 and first == 0x76657273 and last == 0x73696F6E:  # vers sion
+        return _VERSION
+    if size == 8 and first == 0x6C616E67 and last == 0x75616765:  # lang uage
+        return _IGNORED
+    text = raw[name:end]
+    if text == b"extFields":
+        return _FIELDS
+    if text == _SERIALIZATION:
+        return 2 * _IGNORED
+    return 4 * _IGNORED if text == b"remark" else _UNKNOWN
 
 
 def _control(raw: bytes, position: i64, end: i64) -> i64:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from pocketmq.model.errors import FsyncFailed
+from pocketmq.rpc.classic.plain_send import SendHeader
 from pocketmq.rpc.pending_reply import PendingReply
 from pocketmq.rpc.service import Metadata
 from pocketmq.wire.remoting import BINARY, JSON, Command, decode, encode
@@ -183,4 +184,60 @@ def test_a_header_that_is_usual_is_read_as_by_the_json_parser(
         assert frame[header.body_begin :] == wanted.body
     else:
         texts = "".join((*fields, *fields.values(), remark))
-        assert not texts.isascii() or not texts.isprintable() or number > 999_999_999 or remark
+        is_odd = not texts.isascii() or not texts.isprintable() or number > 999_999_999
+        assert is_odd or remark or any(mark in name for name in fields for mark in '"\\')
+
+
+ODD_HEADERS: Final = (
+    b'{"code":310,"extFields":{"a":"p","a":"p"}}',
+    b'{"code":310,"code":310}',
+    b'{"code":310,"language":"JAVA","language":"JAVA"}',
+    b'{"code":310,"extFields":{"a":"p",}}',
+    b'{"code":310,"extFields":{"a":1}}',
+    b'{"code":310,"extFields":{"a" :"p"}}',
+    b'{"code":310,"extFields":{"\\u0061":"p"}}',
+    b'{"code":310,"extFields":{"a":"\\u00e9"}}',
+    b'{"code":310,"extFields":{"a":"\x7fabc"}}',
+    b'{"code":310,"extFields":{"a":"abc\x1f"}}',
+    b'{"code":310,"lang":"JAVA"}',
+    b'{"code":310,"cod":310}',
+    b'{"code":310,"optimize":1}',
+    b'{"code":310,"version":12345678901}',
+    b'{"code":310,"flag":-1}',
+    b'{"code":310,"language":"JAVA}',
+    b'{"code":310,"language":"\\"}',
+    b'{"code":310,"language":"JAV\\u000}',
+    b'{"code":310,"extFields":{"a":"\\\\abcdef}',
+    b'{"code":310,"extFields":{"a}',
+    b'{"flag":0}',
+)  # fmt: skip
+"""Headers that are damaged, repeat a member or a field, or have unusual parts."""
+
+
+@pytest.mark.parametrize("header", ODD_HEADERS)
+def test_an_odd_header_is_left_to_the_json_parser_whatever_body_follows(header: bytes) -> None:
+    sends, others = SendHeader(), UsualHeader()
+    for body in (b"", b'"', b'":"x"}}', b'"}}'):
+        size = 4 + len(header) + len(body)
+        frame = size.to_bytes(4) + len(header).to_bytes(4) + header + body
+        assert not sends.read(frame)
+        assert not others.read(frame)
+
+
+@pytest.mark.parametrize("kind", [JSON, BINARY])
+def test_all_escapes_and_members_of_usual_headers_are_read(kind: int) -> None:
+    block = (
+        "".join(map(chr, [*range(8), 11, *range(14, 32)]))
+        + 'a/b"c\\d'
+        + "".join(map(chr, range(32, 127)))
+    )
+    fields = short(i=block, m="true", h="7", d="12", e="3")
+    frame = encode(Command(310, fields, b'"}', 12, language="GO", serialization=kind))
+    header, other = SendHeader(), UsualHeader()
+    assert header.read(frame)
+    assert other.read(frame)
+    assert header.block == other.fields[b"i"] == block.encode()
+    assert other.fields == {name.encode(): value.encode() for name, value in fields.items()}
+    found = (header.code, header.opaque, header.message_flag, header.queue_count, header.queue_id)
+    assert found == (310, 12, 7, 12, 3)
+    assert (header.is_batch, header.is_plain, frame[header.body_begin :]) == (True, True, b'"}')

@@ -1,6 +1,6 @@
 """Parses plain sends of classic clients in place: 310 SEND_MESSAGE_V2, 320 SEND_BATCH_MESSAGE.
 
-A request is a plain send if `UsualHeader` can parse its header, its fields all have the short names
+A request is a plain send if `FrameHeader` can parse its header, its fields all have the short names
 a to n of SEND_MESSAGE_V2, and its system flag is 0. Each message must have a body, a unique key,
 and only printable ASCII in its properties. No property may request a delay, a priority or a
 transaction, or be one that only the broker sets. `ClassicSend` serves all other sends.
@@ -9,12 +9,12 @@ transaction, or be one that only the broker sets. `ClassicSend` serves all other
 from typing import Final, final
 
 from pocketmq.format.plain_text import is_printable, text_hash
-from pocketmq.format.send_request import ABSENT, TEXT_SIZE_MAX, MessageSpan, SendRequest
+from pocketmq.format.send_request import TEXT_SIZE_MAX, MessageSpan, SendRequest
 from pocketmq.model import message as names
 from pocketmq.model.decimal import number_in
 from pocketmq.native.machine import append, i64, read_i16_be, read_i32_be
 from pocketmq.rpc.classic.message_text import SET_BY_BROKER
-from pocketmq.wire.remoting_header import UsualHeader
+from pocketmq.wire.remoting_header import FrameHeader
 
 SEND_V2: Final = 310
 SEND_BATCH: Final = 320
@@ -30,15 +30,103 @@ _OTHERS: Final = frozenset(
         names.PRIORITY, names.IS_TRANSACTIONAL, names.PRODUCER_GROUP, names.CHECK_IMMUNITY_SECONDS,
     }
 )  # fmt: skip
-_FIELDS: Final = frozenset(letter.encode() for letter in "abcdefghijklmn")
-_UNIQUE_KEY: Final = names.UNIQUE_KEY.encode()
-_OWN_KEY: Final = b"\x02%b\x01" % _UNIQUE_KEY
-_KEYS: Final = names.KEYS.encode()
-_TAGS: Final = names.TAGS.encode()
-_WAIT: Final = names.WAIT.encode()
+_OWN_KEY: Final = f"\x02{names.UNIQUE_KEY}\x01".encode()
+_LETTER_A: Final = 0x61
+_LETTERS: Final = 14
+"""Number of the short names, from a to n."""
+_GROUP: Final = 0
+_TOPIC: Final = 1
+_QUEUE_COUNT: Final = 3
+_QUEUE_ID: Final = 4
+_SYSTEM_FLAG: Final = 5
+_BORN_MS: Final = 6
+_FLAG: Final = 7
+_BLOCK: Final = 8
+_IS_BATCH: Final = 12
+"""Numbers of the letters, from a on, that are the names of needed fields."""
 _TRUE: Final = b"true"
-_FALSE: Final = b"false"
-_ZERO: Final = b"0"
+_BACKSLASH: Final = 0x5C
+_OTHER: Final = 0
+_UNIQUE_KEY: Final = 1
+_KEYS: Final = 2
+_TAGS: Final = 3
+_WAIT: Final = 4
+"""Kinds of properties."""
+assert (names.UNIQUE_KEY, names.KEYS, names.TAGS, names.WAIT) == (
+    "UNIQ_KEY",
+    "KEYS",
+    "TAGS",
+    "WAIT",
+)
+
+
+@final
+class SendHeader(FrameHeader):
+    """Header of a send; -1 stands for a number that is missing or damaged.
+
+    block     property block of the message, or of the batch as a whole
+    given     bits of the given fields: bit 0 for a
+    is_plain  whether system flag and `is_batch` are usual
+    """
+
+    __slots__ = (
+        "block", "born_ms", "given", "is_batch", "is_plain", "message_flag", "queue_count",
+        "queue_id", "topic",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: i64 = 0
+        self.topic = b""
+        self.block = b""
+        self.queue_id: i64 = -1
+        self.born_ms: i64 = -1
+        self.message_flag: i64 = 0
+        self.queue_count: i64 = 0
+        self.is_batch = False
+        self.is_plain = True
+
+    def _clear_fields(self) -> None:
+        self.given = self.message_flag = self.queue_count = 0
+        self.queue_id = self.born_ms = -1
+        self.topic = self.block = b""
+        self.is_batch, self.is_plain = False, True
+
+    def has(self, field: i64) -> bool:
+        """Returns whether a field was given."""
+        return self.given >> field & 1 != 0
+
+    def _take_field(
+        self, raw: bytes, name: i64, name_end: i64, text: bytes, begin: i64, end: i64
+    ) -> bool:
+        assert begin <= end, "a field ends before it begins"
+        if name_end - name != 1:
+            return False
+        field: i64 = raw[name] - _LETTER_A
+        if field < 0 or field >= _LETTERS or self.has(field):
+            return False
+        self.given |= 1 << field
+        if field == _TOPIC:
+            self.topic = text[begin:end]
+        elif field == _BLOCK:
+            self.block = text if end - begin == len(text) else text[begin:end]
+        elif field == _QUEUE_ID:
+            self.queue_id = number_in(text, begin, end)
+        elif field == _BORN_MS:
+            self.born_ms = number_in(text, begin, end)
+        elif field == _FLAG:
+            self.message_flag = number_in(text, begin, end)
+        elif field == _QUEUE_COUNT:
+            self.queue_count = number_in(text, begin, end)
+        elif field == _SYSTEM_FLAG:
+            if end - begin != 1 or text[begin] != 0x30:
+                self.is_plain = False
+        elif field == _IS_BATCH:
+            given = text[begin:end]
+            self.is_batch = given == _TRUE
+            if not self.is_batch and given != b"false":
+                self.is_plain = False
+        return True
 
 
 @final
@@ -54,7 +142,7 @@ class ClassicSendRequest:
     def __init__(self, request: SendRequest) -> None:
         self.request = request
         request.has_blocks = True
-        self.header = UsualHeader()
+        self.header = SendHeader()
         self.is_batch = False
         self.identity = b""
         self._has_keys = False
@@ -63,31 +151,25 @@ class ClassicSendRequest:
     def read(self, raw: bytes) -> bool:
         """Parses a frame; returns whether it is a plain send.
 
-        Cost     about 4 µs for one message of six properties when compiled
+        Cost     about 2 µs for one message of four properties when compiled
         """
         header, request = self.header, self.request
         if not header.read(raw) or header.flag or header.code not in (SEND_V2, SEND_BATCH):
             return False
-        fields = header.fields
-        for name in fields:
-            if name not in _FIELDS:
-                return False
-        given = fields.get(b"m", _FALSE)
-        if given not in (_TRUE, _FALSE):
-            return False
-        self.is_batch = given == _TRUE or header.code == SEND_BATCH
+        self.is_batch = header.is_batch or header.code == SEND_BATCH
         request.begin(raw)
-        topic, queue_id = fields.get(b"b", b""), self._number(b"e", ABSENT)
-        born_ms = self._number(b"g", ABSENT)
-        if b"a" not in fields or not topic or queue_id < 0 or queue_id > _INT32_MAX or born_ms < 0:
+        topic, flag, queue_count = header.topic, header.message_flag, header.queue_count
+        queue_id, born_ms = header.queue_id, header.born_ms
+        if queue_id < 0 or queue_id > _INT32_MAX or born_ms < 0 or not header.has(_GROUP):
             return False
-        if fields.get(b"f", b"") != _ZERO or not is_printable(topic, 0, len(topic)):
+        if not header.is_plain or not header.has(_SYSTEM_FLAG):
             return False
-        flag, queue_count = self._number(b"h", 0), self._number(b"d", 0)
+        if not len(topic) or not is_printable(topic, 0, len(topic)):
+            return False
         if flag < 0 or flag > _INT32_MAX or queue_count < 0 or queue_count > _INT32_MAX:
             return False
         request.take_topic(topic)
-        block = fields.get(b"i", b"")
+        block = header.block
         if self.is_batch:
             return self._take_own(block) and self._read_rows(raw, queue_id, born_ms)
         body_begin = header.body_begin
@@ -96,11 +178,6 @@ class ClassicSendRequest:
             return False
         self.identity = request.spans[0].identity
         return True
-
-    def _number(self, name: bytes, absent: i64) -> i64:
-        """Returns a field, -1 if it is no number, `absent` if it is missing."""
-        text = self.header.fields.get(name)
-        return absent if text is None else number_in(text, 0, len(text))
 
     def _take_own(self, block: bytes) -> bool:
         """Reads a batch's own properties; returns whether they are plain."""
@@ -117,7 +194,7 @@ class ClassicSendRequest:
         if found.count(_OWN_KEY) > 1 or end <= begin:
             return False
         self.identity = found[begin:end]
-        return text_hash(found, begin, end, 0x22) >= 0 and b"\\" not in self.identity
+        return text_hash(found, begin, end, 0x22) >= 0 and not _has_backslash(found, begin, end)
 
     def _read_rows(self, raw: bytes, queue_id: i64, born_ms: i64) -> bool:
         request = self.request
@@ -155,7 +232,7 @@ class ClassicSendRequest:
         span.born_ms = born_ms
         if not self._read_block(span, block):
             return False
-        span.note = block if block.endswith(b"\x02") else block + b"\x02"
+        span.note = block if block[len(block) - 1] == 2 else block + b"\x02"
         return request.add(span, queue_id, False, b"", b"", False)
 
     def _read_block(self, span: MessageSpan, block: bytes) -> bool:
@@ -182,25 +259,26 @@ class ClassicSendRequest:
     def _take_property(
         self, span: MessageSpan, block: bytes, begin: i64, name_end: i64, end: i64
     ) -> bool:
-        name, value = block[begin:name_end], name_end + 1
-        if name == _UNIQUE_KEY:
+        value = name_end + 1
+        kind = _kind(block, begin, name_end)
+        if kind == _UNIQUE_KEY:
             return self._take_id(span, block, value, end)
-        if name == _TAGS:
+        if kind == _TAGS:
             if span.tag_size or end - value > TEXT_SIZE_MAX:
                 return False
             span.tag_size = end - value
             span.tag_hash = text_hash(block, value, end, _BAR)
             return span.tag_hash >= 0
-        if name == _KEYS:
+        if kind == _KEYS:
             return self._take_keys(span, block, value, end)
-        if name == _WAIT:
+        if kind == _WAIT:
             if self._has_wait:
                 return False
             self._has_wait = True
             waits = block[value:end] == _TRUE
             if not self.is_batch:
                 self.request.waits = waits
-        elif name in _OTHERS:
+        elif block[begin:name_end] in _OTHERS:
             return False
         return is_printable(block, begin, name_end) and is_printable(block, value, end)
 
@@ -209,7 +287,7 @@ class ClassicSendRequest:
             return False
         span.id_hash = text_hash(block, begin, end, 0x22)
         span.identity = block[begin:end]
-        return span.id_hash >= 0 and b"\\" not in span.identity
+        return span.id_hash >= 0 and not _has_backslash(block, begin, end)
 
     def _take_keys(self, span: MessageSpan, block: bytes, begin: i64, end: i64) -> bool:
         request = self.request
@@ -228,3 +306,27 @@ class ClassicSendRequest:
             span.key_count += 1
             begin = key_end + 1
         return True
+
+
+def _kind(block: bytes, begin: i64, end: i64) -> i64:
+    """Returns the kind of the property with the name [begin, end)."""
+    size = end - begin
+    if size == 4:
+        name = i64(read_i32_be(block, begin))
+        if name == 0x4B455953:  # KEYS
+            return _KEYS
+        if name == 0x54414753:  # TAGS
+            return _TAGS
+        return _WAIT if name == 0x57414954 else _OTHER  # WAIT
+    if size == 8 and i64(read_i32_be(block, begin)) == 0x554E4951:  # UNIQ
+        return _UNIQUE_KEY if i64(read_i32_be(block, begin + 4)) == 0x5F4B4559 else _OTHER  # _KEY
+    return _OTHER
+
+
+def _has_backslash(text: bytes, begin: i64, end: i64) -> bool:
+    """Returns whether a text contains a backslash."""
+    while begin < end:
+        if text[begin] == _BACKSLASH:
+            return True
+        begin += 1
+    return False
