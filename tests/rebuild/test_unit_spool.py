@@ -25,13 +25,12 @@ def spooled(place: int, blocks: list[list[Row]]) -> tuple[bytes, int]:
     """A spool of blocks, and the physical offset after its last unit."""
     file = BytesIO()
     spool = UnitSpool(file)
-    for topic, queue_id in KEYS:
-        spool.queues.add(topic.encode(), queue_id)
+    numbers = [spool.queues.number_of(topic.encode(), queue_id) for topic, queue_id in KEYS]
     for rows in blocks:
         units = np.zeros(len(rows), dtype=UNIT_TYPE)
         units["physical_offset"], units["size"] = np.arange(place, place + len(rows)), 1
         queue, offsets = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
-        spool.add(queue, offsets, units)
+        spool.add(np.array(numbers)[queue], offsets, units)
         spool.flush()
         place += len(rows)
     assert spool.unit_count == sum(map(len, blocks))
@@ -90,20 +89,42 @@ def test_a_queue_is_regular_if_its_offsets_continue(tmp_path: Path) -> None:
 def test_many_units_make_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNITS_AT_ONCE", 4)
     spool = UnitSpool(file := BytesIO())
-    spool.queues.add(b"A", 0)
+    queue = np.full(3, spool.queues.number_of(b"A", 0))
     units = np.zeros(3, dtype=UNIT_TYPE)
     for first in (0, 3, 6):
-        spool.add(np.zeros(3, np.int64), np.arange(first, first + 3), units)
+        spool.add(queue, np.arange(first, first + 3), units)
     assert spool.unit_count == 6
     assert len(file.getvalue()) > 6 * 20
 
 
 def test_an_illegal_topic_is_refused() -> None:
     spool = UnitSpool(BytesIO())
-    spool.queues.add(b"../../etc", 0)
-    spool.add(np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, dtype=UNIT_TYPE))
+    number = spool.queues.number_of(b"../../etc", 0)
+    spool.add(np.array([number]), np.zeros(1, np.int64), np.zeros(1, dtype=UNIT_TYPE))
     with pytest.raises(IllegalTopic):
-        spool.flush()
+        spool.finish()
+    assert b"../../etc" not in {topic.encode() for topic, _ in UnitSpool(BytesIO()).queues.keys}
+
+
+def test_a_range_gets_the_queues_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once share nothing, nor do ranges with other lists of removed topics."""
+    monkeypatch.setattr(module, "_KEPT", {})
+
+    def begun(removed: str = "", left_over: str = "") -> UnitSpool:
+        return UnitSpool(BytesIO(), removed, left_over)
+
+    first, beside = begun(), begun()
+    assert first.queues is not beside.queues
+    first.finish()
+    assert begun('{"A": {"0": 1}}').queues is not first.queues
+    assert begun("", '{"topics": [], "places": []}').queues is not first.queues
+    after = begun()
+    assert after.queues is first.queues
+    assert begun().queues is not first.queues
+    monkeypatch.setattr(module, "QUEUES_KEPT", 0)
+    after.queues.number_of(b"A", 0)
+    after.finish()
+    assert begun().queues is not first.queues
 
 
 def test_groups_have_about_as_many_units_as_asked() -> None:

@@ -283,7 +283,7 @@ def read_range(task: RangeTask, writer: str = "") -> str:
             reading = RangePass(task.settings, units, lambda rows: rows.tofile(spool))
             reading.walk.resume(task.last_times, task.stop)
             result = reading.run(part.file, part.begin, part.end)
-            units.flush()
+            units.finish()
         except BrokerError as error:  # In a file: a worker's traceback lacks the error's fields.
             staging.write(
                 staging.range_file(part.name), {"range": range_mark(part), "error": str(error)}

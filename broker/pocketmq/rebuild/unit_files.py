@@ -122,9 +122,9 @@ class HeldUnits:
 
     __slots__ = ("_held", "_held_count", "queues")
 
-    def __init__(self, removed: str = "", left_over: str = "") -> None:
-        """Begins a range; `removed` and `left_over` are the texts of `KnownShape`."""
-        self.queues = QueueTable(removed, left_over_of(left_over))
+    def __init__(self, queues: QueueTable) -> None:
+        """Begins a range."""
+        self.queues = queues
         self._held: list[tuple[Numbers, Numbers, NDArray[np.void]]] = []
         self._held_count = 0
 
@@ -168,7 +168,7 @@ class UnitWriter(HeldUnits):
 
     def __init__(self, files: QueueFiles, removed: str = "", left_over: str = "") -> None:
         """Begins a range; `removed` and `left_over` are the texts of `KnownShape`."""
-        super().__init__(removed, left_over)
+        super().__init__(QueueTable(removed, left_over_of(left_over)))
         self._files = files
         self.runs: dict[int, QueueRun] = {}
 

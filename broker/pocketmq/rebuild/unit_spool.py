@@ -13,7 +13,6 @@ offset, begins of units and names), names, and units. A run is consecutive units
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from struct import unpack
@@ -23,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pocketmq.format.columns.heads import Numbers, Words
+from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.consume_unit import UNIT_SIZE
+from pocketmq.format.deleted_topics import left_over_of
 from pocketmq.model.message import QueueKey
 from pocketmq.model.names import check_queue_topic
 from pocketmq.rebuild.unit_files import UNIT_BYTES, HeldUnits
@@ -32,24 +33,73 @@ UNITS_AT_ONCE: Final = 500_000
 """Units of a block: 10 MB, and as much again while they are sorted."""
 DIGEST_END: Final = 1 << 64
 """End of the range of the upper halves of digests."""
-NAMES_KEPT: Final = 50_000
-"""Queues whose digests a worker keeps from range to range: 15 MB."""
+QUEUES_KEPT: Final = 200_000
+"""Most queues that a worker keeps from range to range: 80 MB."""
 _HEAD: Final = 3
 _ID_BYTES: Final = 4
+
+
+class _NamedQueues:
+    """Queues, and by queue number the halves of their digests, and their names in a spool."""
+
+    __slots__ = ("high", "low", "names", "table")
+
+    def __init__(self, table: QueueTable) -> None:
+        self.table = table
+        self.high = self.low = np.zeros(0, dtype=np.uint64)
+        self.names: list[bytes] = []
+
+    def identify(self, numbers: Numbers) -> None:
+        """Completes digests and names of some queues.
+
+        Errors   IllegalTopic: a topic's name is invalid
+        """
+        keys, names = self.table.keys, self.names
+        new = len(keys) - len(names)
+        names += [b""] * new
+        self.high, self.low = (
+            np.append(half, np.zeros(new, np.uint64)) for half in (self.high, self.low)
+        )
+        unnamed = [number for number in numbers.tolist() if not names[number]]
+        if unnamed:
+            found, high, low = zip(*(_identity(keys[number]) for number in unnamed), strict=True)
+            self.high[unnamed], self.low[unnamed] = np.array([high, low], np.uint64)
+            for number, name in zip(unnamed, found, strict=True):
+                names[number] = name
+        assert len(names) == len(self.high)
+
+
+_KEPT: Final[dict[str, _NamedQueues]] = {}
+"""By `KnownShape.removed`, the queues of the last range that this process finished.
+
+A range takes them, and gives them back at its end, so that two ranges at once do not share them.
+"""
 
 
 class UnitSpool(HeldUnits):
     """Writes the spool of one range; `unit_count` is the number of its units so far."""
 
-    __slots__ = ("_file", "_high", "_low", "_names", "unit_count")
+    __slots__ = ("_file", "_kept_as", "_named", "unit_count")
 
     def __init__(self, file: BinaryIO, removed: str = "", left_over: str = "") -> None:
         """Begins a spool; `removed` and `left_over` are the texts of `KnownShape`."""
-        super().__init__(removed, left_over)
+        # Left-over records are those of one log, so their queues are not kept.
+        self._kept_as = None if left_over else removed
+        named = None if left_over else _KEPT.pop(removed, None)
+        self._named = named or _NamedQueues(QueueTable(removed, left_over_of(left_over)))
+        super().__init__(self._named.table)
         self._file = file
-        self._high = self._low = np.zeros(0, dtype=np.uint64)
-        self._names: list[bytes] = []
         self.unit_count = 0
+
+    def finish(self) -> None:
+        """Writes the remaining units; the spool is complete.
+
+        Errors   IllegalTopic: a topic's name is invalid
+        """
+        self.flush()
+        if self._kept_as is not None and len(self.queues.keys) <= QUEUES_KEPT:
+            _KEPT.clear()
+            _KEPT[self._kept_as] = self._named
 
     def _held_max(self) -> int:
         return UNITS_AT_ONCE
@@ -59,26 +109,26 @@ class UnitSpool(HeldUnits):
 
         Errors   IllegalTopic: a topic's name is invalid
         """
-        self._identify(np.unique(queue))
-        assert len(self._names) == len(self._high)
-        by_digest = np.lexsort((self._low, self._high))
-        rank = np.empty(len(by_digest), dtype=np.int64)
+        named = self._named
+        assert named.table is self.queues, "numbers of one table have the names of another"
+        met = np.flatnonzero(np.bincount(queue, minlength=1))
+        named.identify(met)
+        by_digest = met[np.lexsort((named.low[met], named.high[met]))]
+        rank = np.empty(len(named.names), dtype=np.int64)
         rank[by_digest] = np.arange(len(by_digest))
         places = rank[queue]
-        order = np.argsort(
-            places.astype(np.uint16) if len(rank) < 65_536 else places, kind="stable"
-        )
+        order = np.argsort(places.astype(np.uint16) if len(met) < 65_536 else places, kind="stable")
         places, queue_offset = places[order], queue_offset[order]
         is_first = np.ones(len(places), dtype=np.bool_)
         is_first[1:] = (places[1:] != places[:-1]) | (queue_offset[1:] != queue_offset[:-1] + 1)
         begins = np.flatnonzero(is_first)
         numbers = by_digest[places[begins]]
-        names = [self._names[number] for number in numbers.tolist()]
+        names = [named.names[number] for number in numbers.tolist()]
         name_ends = np.cumsum([0, *map(len, names)])
         room = -int(name_ends[-1]) % 8
         columns = (
-            np.array([len(begins), len(units), name_ends[-1] + room]), self._high[numbers],
-            self._low[numbers], queue_offset[begins], np.append(begins, len(units)), name_ends,
+            np.array([len(begins), len(units), name_ends[-1] + room]), named.high[numbers],
+            named.low[numbers], queue_offset[begins], np.append(begins, len(units)), name_ends,
         )  # fmt: skip
         for column in columns:
             self._file.write(column.astype("<u8").data)
@@ -87,22 +137,7 @@ class UnitSpool(HeldUnits):
         self._file.write(bytes(-len(units) * UNIT_SIZE % 8))
         self.unit_count += len(units)
 
-    def _identify(self, numbers: Numbers) -> None:
-        new = len(self.queues.keys) - len(self._names)
-        self._names += [b""] * new
-        self._high, self._low = (
-            np.append(half, np.zeros(new, np.uint64)) for half in (self._high, self._low)
-        )
-        unnamed = [number for number in numbers.tolist() if not self._names[number]]
-        if unnamed:
-            keys = self.queues.keys
-            names, high, low = zip(*(_identity(keys[number]) for number in unnamed), strict=True)
-            self._high[unnamed], self._low[unnamed] = np.array([high, low], np.uint64)
-            for number, name in zip(unnamed, names, strict=True):
-                self._names[number] = name
 
-
-@lru_cache(maxsize=NAMES_KEPT)
 def _identity(key: QueueKey) -> tuple[bytes, int, int]:
     """Returns the queue's name in a spool and the halves of its digest.
 
