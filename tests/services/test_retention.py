@@ -347,7 +347,7 @@ async def test_a_full_disk_comes_before_an_archive_and_it_is_told(
     await house.round(HOUR_MS)
     assert house.bases == [3, 4]
     assert house.retention.unarchived_files.values == {(): 2}
-    assert house.retention.status == "on, deleted 2 files that an archive lacks"
+    assert house.retention.status.endswith(", deleted 2 files that an archive lacks")
     told = [vars(one) for one in caplog.records if one.message == "retention.unarchived"]
     assert [(one["physical_offset"], one["archived_upto"]) for one in told] == [(1, 1), (2, 1)]
 
@@ -394,6 +394,14 @@ async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
     assert house.retention.status == (
         "refusing sends: the disk is 91 % used, the limit is 90 % (retention.disk_refuse_percent)"
     )
+    house.used = 90
+    await house.round(0)
+    assert house.retention.status == (
+        "on, little room on the disk: the oldest files are deleted, sends are refused next"
+    )
+    house.used = 85
+    await house.round(0)
+    assert house.retention.status == "on, little room on the disk: messages expire at any hour"
     house.used = 60
     await house.round(0)
     assert house.refusals[-1] is None

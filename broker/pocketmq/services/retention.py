@@ -93,6 +93,14 @@ class DiskRoom(IntEnum):
     """Sends are refused."""
 
 
+SHORT: Final = {
+    DiskRoom.EXPIRE: "messages expire at any hour",
+    DiskRoom.FORCE: "the oldest files are deleted, sends are refused next",
+}
+SOON: Final = "nothing is deleted, as retention is off, and sends are refused next"
+"""What little room on the disk causes, for operators."""
+
+
 class DiskSpace(NamedTuple):
     """Space on the disk of a store.
 
@@ -339,11 +347,15 @@ class Retention:
     def status(self) -> str:
         """Status for operators: "on", "off", or "refusing sends" with the cause and its setting.
 
+        Without room for two further files it names the effect.
+
         It also names the count of deleted unarchived files, and `holder`, if there are any.
         """
         state = "on" if self._is_on else "off"
         if self._refusal is not None:
             state = f"{REFUSING_SENDS}: {shortage(self._refusal)}"
+        elif self._room is not DiskRoom.ENOUGH:
+            state += f", little room on the disk: {SHORT[self._room] if self._is_on else SOON}"
         if lost := sum(self.unarchived_files.values.values()):
             state += f", deleted {lost:.0f} files that an archive lacks"
         if self.holder is None:
