@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import pytest
 
 from pocketmq.client import ClientError
 from pocketmq.model.spans import derived_context, record_span_id
@@ -54,6 +55,20 @@ def test_an_id_of_no_message_leads_to_the_key(broker: LocalBroker) -> None:
     done = run("msg", "get", "nope")
     assert done.code == 3
     assert "Next:  search by key: pocketmq msg by-key TOPIC KEY" in done.err
+
+
+@pytest.mark.parametrize("place", [(), ("--topic", "orders")])
+def test_the_id_of_a_delayed_message_leads_to_it(
+    broker: LocalBroker, place: tuple[str, ...]
+) -> None:
+    broker.fill(1)
+    later = run("produce", "orders", "x", "--delay", "1h").document["message_id"]
+    done = run("msg", "get", later, *place)
+    assert done.code == 3
+    assert f"message {later} for topic orders waits for its delivery time" in done.err
+    assert f"Next:  pocketmq delay show {later}" in done.err
+    (row,) = run("msg", "trace", later, "-o", "json").document
+    assert row["deliver_at_ms"] > row["store_timestamp_ms"] + 3_599_000
 
 
 def test_wrong_use_says_how(broker: LocalBroker) -> None:

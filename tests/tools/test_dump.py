@@ -149,9 +149,11 @@ def test_lags(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     table = {"offsetTable": {"T@g": {0: 3, "1": 9}, "T@a": {"0": 0}, "gone@g": {"0": 7}}}
     (tmp_path / "config" / "consumerOffset.json").write_text(json.dumps(table))
-    ranges = {("T", 0): (2, 5), ("T", 1): (0, 8)}
+    ranges = {("T", 0): (2, 5), ("T", 1): (0, 8), ("%RETRY%g", 0): (1, 4), ("other", 0): (0, 9)}
     assert group_lags(Disk(), tmp_path, ranges) == [
         GroupLag("a", "T", 0, 0, 5, 3),
+        GroupLag("a", "T", 1, None, 8, 8),
+        GroupLag("g", "%RETRY%g", 0, None, 4, 3),
         GroupLag("g", "T", 0, 3, 5, 2),
         GroupLag("g", "T", 1, 9, 8, 0),
         GroupLag("g", "gone", 0, 7, None, 0),

@@ -166,10 +166,11 @@ def lag(
 ) -> None:
     """Print a group's lag: the number of unconsumed messages, and the age of the first.
 
-    Without NAME all groups are listed, by topic. A queue without a committed offset counts as
-    consumed; so do messages that expired unread. Messages that wait for a redelivery are the lag
-    of the group's retry topics. IN_FLIGHT_COUNT are messages that consumers have and did not
-    acknowledge yet; a group in order gets no later ones meanwhile.
+    Without NAME all groups are listed, by topic. In a queue without a committed offset, messages
+    count from where the group would begin. Messages that expired unread count as consumed.
+    Messages that wait for a redelivery are the lag of the group's retry topics. IN_FLIGHT_COUNT are
+    messages that consumers have and did not acknowledge yet; a group in order gets no later ones
+    meanwhile.
     """
 
     def show() -> None:

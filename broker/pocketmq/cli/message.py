@@ -122,10 +122,8 @@ def get(
     try:
         if place is not None:
             message = _at(broker, place)
-        elif topic is not None:
-            message = _in_topic(broker, topic, str(message_id))
         else:
-            message = _anywhere(broker, str(message_id))
+            message = _with_id(broker, topic, str(message_id))
     except (Failure, ClientError) as error:
         if target is None or not _is_absence(error):
             raise
@@ -157,6 +155,25 @@ def _at(broker: BrokerConnection, place: tuple[str, int, int]) -> StoredMessage:
         if page.messages[0].queue_offset == queue_offset:
             return page.messages[0]
     raise missing
+
+
+def _with_id(broker: BrokerConnection, topic: str | None, message_id: str) -> StoredMessage:
+    try:
+        return _in_topic(broker, topic, message_id) if topic else _anywhere(broker, message_id)
+    except (Failure, ClientError) as error:
+        if _is_absence(error):
+            _refuse_if_delayed(broker, message_id)
+        raise
+
+
+def _refuse_if_delayed(broker: BrokerConnection, message_id: str) -> None:
+    """Raises Failure if a message waits for its delivery time, and is in no topic yet."""
+    try:
+        (waiting, *_) = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
+    except (ClientError, ValueError):
+        return
+    text = f"message {message_id} for topic {waiting.topic} waits for its delivery time"
+    raise Failure(text, Exit.NOT_FOUND, f"pocketmq delay show {message_id}")
 
 
 def _in_topic(broker: BrokerConnection, topic: str, message_id: str) -> StoredMessage:

@@ -212,7 +212,7 @@ class DirectoryClient:
         return [
             GroupOffset(one.topic, one.queue_id, one.committed_offset)
             for one in lags
-            if one.group == group and topic in ("", one.topic)
+            if one.group == group and topic in ("", one.topic) and one.committed_offset is not None
         ]
 
 

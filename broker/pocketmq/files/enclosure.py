@@ -126,30 +126,31 @@ class EnclosedPath:
         *above, name = self._path[len(self._root) :].split("/")
         self._descriptor = os.open(self._root, _ENTER)
         try:
-            for number, part in enumerate(above):
-                self._step(part, is_first=number == 0)
+            for number in range(len(above)):
+                self._step(above[: number + 1])
         except BaseException:
             self._leave()
             raise
         return f"{_DESCRIPTORS}/{self._descriptor}/{name}" if _HAS_DESCRIPTORS else self._path
 
-    def _step(self, part: str, *, is_first: bool) -> None:
+    def _step(self, parts: list[str]) -> None:
+        """Enters the last one of these directories; the others are entered already."""
         try:
-            below = os.open(part, _ENTER | os.O_NOFOLLOW, dir_fd=self._descriptor)
+            below = os.open(parts[-1], _ENTER | os.O_NOFOLLOW, dir_fd=self._descriptor)
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
-            below = self._linked(part, error, is_first=is_first)
+            below = self._linked(parts, error)
         above, self._descriptor = self._descriptor, below
         os.close(above)
 
-    def _linked(self, part: str, error: OSError, *, is_first: bool) -> int:
-        found = os.stat(part, dir_fd=self._descriptor, follow_symlinks=False)
+    def _linked(self, parts: list[str], error: OSError) -> int:
+        found = os.stat(parts[-1], dir_fd=self._descriptor, follow_symlinks=False)
         if not stat.S_ISLNK(found.st_mode):
             raise error
-        if is_first and part == COMMIT_LOG_DIRECTORY and is_operators(found.st_uid):
-            return os.open(part, _ENTER, dir_fd=self._descriptor)
-        raise NotAPlainFile(path=self._path, why=f"{part} in it is a symbolic link")
+        if parts == [COMMIT_LOG_DIRECTORY] and is_operators(found.st_uid):
+            return os.open(COMMIT_LOG_DIRECTORY, _ENTER, dir_fd=self._descriptor)
+        raise NotAPlainFile(path=self._root + "/".join(parts), why="it is a symbolic link")
 
     def _leave(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

@@ -42,7 +42,7 @@ def delayed_message(
     if message.topic == SCHEDULE_TOPIC:
         due_ms = levels.due_ms(properties.get(DELAY, ""), message.store_timestamp_ms)
     else:
-        due_ms, level = _asked_ms(message), 0
+        due_ms, level = timed_ms(message), 0
         if slot_ms and message.unique_key and " " not in message.unique_key:
             handle = encode_recall_handle(
                 RecallHandle(sent[0].topic, broker, slot_ms + 1, message.unique_key)
@@ -68,7 +68,8 @@ def goes_to(message: StoredMessage, topic: str) -> bool:
     return message.properties.get(REAL_TOPIC) == topic
 
 
-def _asked_ms(message: StoredMessage) -> int:
+def timed_ms(message: StoredMessage) -> int:
+    """Returns the delivery time of a record of the timer's topic, in ms since 1970; 0: none."""
     properties = message.properties
     length_ms = _number(properties.get(TIMER_DELAY_SECONDS)) * 1_000
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))

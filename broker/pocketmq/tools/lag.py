@@ -25,6 +25,7 @@ from pocketmq.model.message import (
     QueueKey,
     first_unread,
 )
+from pocketmq.model.topic import retry_topic
 from pocketmq.rebuild.log_files import KnownShape
 from pocketmq.tools.dump import loaded_queues
 from pocketmq.tools.selection import LogSearch
@@ -34,28 +35,51 @@ QueueRanges = dict[QueueKey, tuple[int, int]]
 
 
 class GroupLag(NamedTuple):
-    """Lag of a group in one queue; `end_offset` is None for a queue without messages."""
+    """Lag of a group in one queue.
+
+    committed_offset   None: the group has no offset there, and begins at the first message
+    end_offset         None: the queue has no messages
+    """
 
     group: str
     topic: str
     queue_id: int
-    committed_offset: int
+    committed_offset: int | None
     end_offset: int | None
     lag: int
 
 
 def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLag]:
-    """Returns the lag of every group in every queue for which it committed an offset.
+    """Returns the lag of every group in the topics where it has offsets, and in its retry topics.
+
+    The rows of a topic have the queues with an offset, and all others with messages: there a group
+    begins at the first message, as with a broker.
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
-    lags = []
-    rows = offset_rows(read_table(disk, directory, CONSUMER_OFFSETS_FILE))
-    for group, topic, queue_id, committed in rows:
-        lower, upper = ranges.get((topic, queue_id), (0, 0))
-        lag = upper - first_unread(committed, lower, upper)
-        lags.append(GroupLag(group, topic, queue_id, committed, upper or None, lag))
-    return lags
+    offsets: dict[tuple[str, str], dict[int, int]] = {}
+    for group, topic, queue_id, committed in offset_rows(
+        read_table(disk, directory, CONSUMER_OFFSETS_FILE)
+    ):
+        offsets.setdefault((group, topic), {})[queue_id] = committed
+    for group in {group for group, _ in offsets}:
+        offsets.setdefault((group, retry_topic(group)), {})
+    queues: dict[str, list[int]] = {}
+    for topic, queue_id in ranges:
+        queues.setdefault(topic, []).append(queue_id)
+    return [
+        _lag_of(group, topic, queue_id, committed.get(queue_id), ranges)
+        for (group, topic), committed in sorted(offsets.items())
+        for queue_id in sorted({*committed, *queues.get(topic, ())})
+    ]
+
+
+def _lag_of(
+    group: str, topic: str, queue_id: int, committed: int | None, ranges: QueueRanges
+) -> GroupLag:
+    lower, upper = ranges.get((topic, queue_id), (0, 0))
+    unread = lower if committed is None else first_unread(committed, lower, upper)
+    return GroupLag(group, topic, queue_id, committed, upper or None, upper - unread)
 
 
 def committed_of(disk: Disk, directory: Path, group: str, topic: str) -> dict[int, int]:

@@ -13,6 +13,7 @@ from tests.golden_stores import GoldenStores
 from tests.kit.damaged_store import NOW_MS, DamagedStore
 from tests.sim.quick_disk import QuickDisk
 
+ENTRIES_AT = 40  # Behind the header of an index file.
 NAMES = ["KEYS", "TAGS", "UNIQ_KEY"]
 
 
@@ -60,6 +61,27 @@ def test_a_repair_and_later_checks_name_a_message_with_a_changed_property(
     assert f"RebuildTopic:{doubt.queue_id} offset {doubt.queue_offset}" in note
 
 
+def test_a_lost_name_of_an_id_leaves_its_message_in_doubt(store: DamagedStore) -> None:
+    place = place_with(store, "UNIQ_KEY")
+    store.flip(place + store.records[place].index(b"UNIQ_KEY"))
+    found = found_in(store)
+    assert found.counts == {"dangling_entry": 1}
+    assert [doubt.physical_offset for doubt in found.doubts] == [place]
+    assert store.repair()["in_doubt"] == [found.doubts[0]._asdict()]
+
+
+def test_an_index_entry_without_a_record_leaves_no_message_in_doubt(store: DamagedStore) -> None:
+    place = place_with(store, "KEYS").to_bytes(8)
+    files = (store.directory / "index").iterdir()
+    index = next(file for file in files if place in file.read_bytes()[ENTRIES_AT:])
+    octets = bytearray(index.read_bytes())
+    octets[octets.index(place, ENTRIES_AT) + 7] ^= 1
+    index.write_bytes(octets)
+    found = found_in(store)
+    assert found.counts["dangling_entry"] == 1
+    assert found.doubts == ()
+
+
 def test_the_keys_have_a_note_as_the_tag_has(store: DamagedStore) -> None:
     change(store, "KEYS")
     assert OTHER_KEYS in found_in(store).notes
@@ -99,7 +121,7 @@ def test_the_repair_of_a_table_names_its_effect(store: DamagedStore) -> None:
     assert "all groups lose their offsets and begin as new ones" in planned
     assert "groups lose their settings" in planned
     assert "may deliver some again" in planned
-    assert planned.count("the damaged file is kept in pocketmq/quarantine") == 3
+    assert planned.count("it is moved to pocketmq/quarantine") == 3
 
 
 def test_a_plan_lists_the_readable_id_and_keys_of_a_lost_message(store: DamagedStore) -> None:

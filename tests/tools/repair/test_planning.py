@@ -14,7 +14,7 @@ from pocketmq.format.checkpoint_layout import (
 from pocketmq.format.order_changes import encode_changes
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.log.quarantine import UNFINISHED, new_quarantine
-from pocketmq.tools.repair.actions import FileAct, LogAct, RepairPlan
+from pocketmq.tools.repair.actions import FileAct, LogAct, RepairPlan, summary
 from pocketmq.tools.repair.planning import plan_repair
 from tests.golden_stores import GoldenStores
 from tests.kit.damaged_store import NOW_MS, DamagedStore
@@ -52,6 +52,8 @@ def test_damaged_views(store: DamagedStore) -> None:
     plan = planned(store)
     assert plan.builds_views
     assert plan.view_findings == {"unit": 1, "stray_file": 1}
+    kept = "the old ones, with the foreign files, are kept in pocketmq/replaced"
+    assert kept in [*summary(plan.document)]
     assert plan.log == []
 
 

@@ -101,6 +101,7 @@ def test_what_a_sound_broker_leaves_is_no_finding(golden: GoldenStores, name: st
     assert found.findings == []
     assert found.notes == NOTES[name]
     assert found.units > 0
+    assert (found.entries > 0) == (name != "noindex")
 
 
 def test_topics_count_as_removed_by_the_rules_of_a_start(

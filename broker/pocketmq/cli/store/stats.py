@@ -90,7 +90,7 @@ def _print(found: "Statistics", by: str | None, out: Output) -> None:
     elif by is None:
         out.show(_plain(found.summary) if out.form == "table" else found.summary)
         if out.form == "table" and found.largest:
-            click.echo()
+            click.echo("\nLargest messages:")
             out.stream(found.largest, LARGEST_COLUMNS)
     else:
         out.stream(found.rows, [*columns(*LABELS[by]), *AMOUNT_COLUMNS])

@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import Final
 
 from pocketmq.format.addresses import parse_offset_message_id
+from pocketmq.format.delayed_message import timed_ms
 from pocketmq.model.errors import MessageNotFound
-from pocketmq.model.message import DELAY, DELIVER_AT, ORIGIN_GROUP, REAL_TOPIC, StoredMessage
+from pocketmq.model.message import DELAY, ORIGIN_GROUP, REAL_TOPIC, StoredMessage
 from pocketmq.model.names import check_message_id
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.tracing import (
@@ -164,7 +165,7 @@ def _traced(
         reconsume_times=message.reconsume_times,
         group=group,
         target_topic=target,
-        deliver_at_ms=_number(message, DELIVER_AT) if step is TraceStep.TIMED else None,
+        deliver_at_ms=(timed_ms(message) or None) if step is TraceStep.TIMED else None,
         delay_level=_number(message, DELAY) if step is TraceStep.SCHEDULED else None,
         passed_by=passed_by,
         awaited_by=awaited_by,

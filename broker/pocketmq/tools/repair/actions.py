@@ -31,6 +31,7 @@ from pocketmq.model.finding import Doubt, Finding, Loss
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.install import write_mark
+from pocketmq.tools.verify.collector import STRAY
 
 
 # -- repairs or removes damaged tables, checkpoint and mark ------------------------------------
@@ -120,7 +121,7 @@ class FileAct(Enum):
     """Repairs of a small file."""
 
     RESTORE = "its .bak takes its place"
-    REMOVE = "it is removed"
+    REMOVE = "it is moved to pocketmq/quarantine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,9 +438,7 @@ def _log_lines(rows: list[Document]) -> Iterator[str]:
 def _file_line(row: Document) -> str:
     line = f"{row['file']}: {row['reason']}: {row['done']}"
     effect = _WITHOUT.get(PurePath(row["file"]).name)
-    if row["done"] == FileAct.REMOVE.value and effect:
-        line += f"; {effect}; the damaged file is kept in {OWN_DIRECTORY}/quarantine"
-    return line
+    return f"{line}; {effect}" if row["done"] == FileAct.REMOVE.value and effect else line
 
 
 def _number_lines(document: Document) -> Iterator[str]:
@@ -468,6 +467,8 @@ def _view_lines(document: Document) -> Iterator[str]:
             yield f"the old ones are kept in {views['old_ones_kept_in']}"
     elif document.get("views_rebuilt"):
         yield "queues and index: rebuilt"
+        if STRAY in document["view_findings"]:
+            yield "the old ones, with the foreign files, are kept in pocketmq/replaced"
 
 
 def _timer_lines(document: Document) -> Iterator[str]:

@@ -38,7 +38,7 @@ from pocketmq.tools.pending.timer_files import CHECK_PATH
 from pocketmq.tools.repair.actions import RepairPlan, lower_checkpoint, set_aside_whole
 from pocketmq.tools.repair.neighbours import Neighbours
 from pocketmq.tools.repair.planning import plan_repair
-from pocketmq.tools.verify.collector import Collector
+from pocketmq.tools.verify.collector import STRAY, Collector
 from pocketmq.tools.verify.timers import check_timers
 
 
@@ -68,7 +68,6 @@ def restore_timers(
 # -- the repair --------------------------------------------------------------------------------
 ROUNDS_MAX: Final = 4
 """Upper limit of a repair's rounds: a round may reveal findings that damage had hidden."""
-STRAY: Final = "stray_file"
 
 NOTHING_TO_DO: Final = "nothing to do"
 

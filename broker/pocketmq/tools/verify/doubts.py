@@ -11,7 +11,10 @@ from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.record import (
+    MAGIC_V1,
+    MAGIC_V2,
     PROPERTY_CRC_SIZE,
+    SIZE_AND_MAGIC,
     BadRecord,
     decode_record,
     property_crc_field,
@@ -24,6 +27,7 @@ from pocketmq.tools.verify.collector import Collector
 DOUBTS_MAX: Final = 1_000
 """Upper limit of messages in doubt that a verification names."""
 SHOWN_MAX: Final = 5
+_MAGICS: Final = (MAGIC_V1.to_bytes(4), MAGIC_V2.to_bytes(4))
 OTHER_KEYS: Final = (
     "index entries of a record differ from its keys, tag or id: one of the two is damaged; if it "
     "is the record, a repair does not bring them back: compare it with a backup"
@@ -31,13 +35,19 @@ OTHER_KEYS: Final = (
 
 
 def doubts_of(files: Sequence[LogFile], places: Iterable[int]) -> tuple[Doubt, ...]:
-    """Returns the messages at these physical offsets, without those whose property CRC is right."""
+    """Returns the messages that begin at these physical offsets.
+
+    Those with a correct property CRC are left out.
+    """
     found = []
     for place in sorted(places)[:DOUBTS_MAX]:
         if not any(file.base <= place < file.end for file in files):
             continue
+        head = bytes_at(files, place, SIZE_AND_MAGIC.size)
+        if head[4:] not in _MAGICS:
+            continue
         with suppress(BadRecord):
-            record = bytes_at(files, place, int.from_bytes(bytes_at(files, place, 4)))
+            record = bytes_at(files, place, int.from_bytes(head[:4]))
             message = decode_record(record, decompress=False)
             if record[-PROPERTY_CRC_SIZE:] != property_crc_field(record[:-PROPERTY_CRC_SIZE]):
                 found.append(Doubt(message.topic, message.queue_id, message.queue_offset, place))

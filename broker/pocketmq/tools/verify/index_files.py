@@ -255,7 +255,7 @@ class IndexCheck:
 
         wanted   rows of `columns.records.ENTRY_TYPE`
         """
-        self.entries += len(wanted)
+        self.entries += len(wanted) if self._files else 0
         upper = int(wanted["physical_offset"][-1])
         there = self._upto(upper)
         if len(there) == len(wanted) and self._agrees(wanted, there):
@@ -383,8 +383,8 @@ class IndexCheck:
             is_old = 0 <= place < self._log_begin  # Retention deleted the entry's record.
             if not in_hole and not is_old and place < upto:
                 self._report_surplus("dangling_entry", row)
+                self.doubted.add(place)  # `doubts_of` leaves out places without a record.
                 if place in self._lacking:
-                    self.doubted.add(place)
                     self._collector.remark(OTHER_KEYS)
         self._tell_unindexed(has_holes=bool(holes))
         if self._repeated_count:
