@@ -119,6 +119,28 @@ def test_attributes_that_a_topic_lacks_in_the_file_are_removed(
     assert bring(file).rows == []
 
 
+@pytest.mark.parametrize("name", ["audit", "another"])
+def test_a_plan_refuses_a_value_that_the_broker_would_refuse(
+    broker: LocalBroker, file: Path, name: str
+) -> None:
+    run("definitions", "import", str(file), "--yes")
+    file.write_text(f"topics: [{{name: {name}, attributes: {{pocketmq.retention.ms: 12h}}}}]")
+    done = run("definitions", "import", str(file))
+    assert done.code == 2
+    assert f"topic {name}: attribute 'pocketmq.retention.ms' is not allowed" in done.err
+    assert "its value is a number of ms from 1000 to" in done.err
+
+
+def test_attributes_of_another_version_stay_if_they_do_not_change(
+    broker: LocalBroker, file: Path
+) -> None:
+    broker.fill(1)
+    attributes = {"lite.expiration": "5"}
+    broker.do(broker.inner.store.tables.topics.update("orders", attributes=attributes))
+    file.write_text("topics: [{name: orders, attributes: {lite.expiration: '5'}}]")
+    assert run("definitions", "import", str(file)).code == 0
+
+
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [

@@ -108,7 +108,8 @@ NotWaiting: message 'message_id' of topic 'topic' is not pending any more: its d
 QueueOutOfRange: queue 7 of topic 'topic' does not exist: it has 9
 TopicNotWritable: topic 'topic' may not be written (permission 7)
 TopicNotReadable: topic 'topic' may not be read (permission 7)
-GroupDisabled: consumer group 'group' is turned off; turn it on: pocketmq group edit 'group'
+GroupDisabled: consumer group 'group' is turned off; turn it on:
+    pocketmq group edit 'group' --enabled true
 UnsupportedTopic: topic 'topic' has 'attribute', which this broker does not serve: its messages stay
   as they are, for a RocketMQ broker; use another topic
 IllegalNumber: field is 7, allowed is 9 to 11

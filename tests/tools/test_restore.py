@@ -11,6 +11,7 @@ from pocketmq.files.directory_lock import DirectoryLock
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from pocketmq.log.checkpoint import FlushedMark
+from pocketmq.log.deleted_topics import is_unstarted_copy
 from pocketmq.model.errors import Corruption, NotAStore, StoreLocked
 from pocketmq.tools.copies import read_backup
 from pocketmq.tools.restore import restore
@@ -64,8 +65,10 @@ async def test_a_real_brokers_log_is_enough(golden: GoldenStores, tmp_path: Path
     backed_up(golden.store("semantics"), tmp_path / "b", sizes=sizes)
     again = restored(tmp_path / "b", tmp_path / "again")
     assert not (again / "consumequeue").exists()
+    assert is_unstarted_copy(Disk(), again)
     async with store_at(again, **golden_sizes(golden, "semantics")) as store:
         await store.settled()
+        assert not is_unstarted_copy(Disk(), again)
         for topic, queue_id in sorted(store.store.views.queues.queues):
             low, high = store.store.reading.queue_range(topic, queue_id)
             assert low <= high

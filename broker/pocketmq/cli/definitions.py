@@ -25,7 +25,13 @@ from pocketmq.cli.output import Output, columns, counted, only_planned, talk, ya
 from pocketmq.client import GroupState, TopicState
 from pocketmq.client.async_access import GrantState
 from pocketmq.model.administration import GroupSettings, TopicChange
-from pocketmq.model.topic import FIXED_ATTRIBUTES, TYPE_ATTRIBUTE, is_group_topic
+from pocketmq.model.errors import IllegalAttribute
+from pocketmq.model.topic import (
+    FIXED_ATTRIBUTES,
+    TYPE_ATTRIBUTE,
+    check_attribute,
+    is_group_topic,
+)
 
 SECRET_BYTES: Final = 16
 PAGE_COUNT: Final = 1_000
@@ -34,6 +40,7 @@ OF_MACHINE: Final = frozenset(
     """
     store.directory rpc.listen rpc.tls_cert rpc.tls_key http.listen access.admin_secret_path
     broker.name broker.advertised_host broker.advertised_port
+    replication.leader replication.user replication.secret_path
     """.split()
 )
 """Settings of one machine, which are not exported."""
@@ -135,18 +142,27 @@ def _topic_changes(
     for row in wanted:
         name, topic = row["name"], there.get(row["name"])
         attributes = row.get("attributes")
+        now = {} if topic is None else topic_definition(topic)["attributes"]
+        _check_attributes(name, {k: v for k, v in (attributes or {}).items() if now.get(k) != v})
         if topic is None:
             details = _shown({k: v for k, v in row.items() if k != "name"})
             yield PlannedChange("topic", name, CREATE, details, _topic_maker(broker, row))
             continue
         changed = _different(row, topic_definition(topic), TOPIC_FIELDS)
-        now = topic_definition(topic)["attributes"]
         if attributes is not None and attributes != now:
             changed["attributes"] = (now, attributes)
         if changed:
             change = _topic_change(row, now if attributes is None else attributes, now)
             apply = _doer(broker, partial(broker.admin.update_topic, name, change))
             yield PlannedChange("topic", name, CHANGE, _shown_pairs(changed), apply)
+
+
+def _check_attributes(topic: str, given: Mapping[str, str]) -> None:
+    for name, value in given.items():
+        try:
+            check_attribute(name, value)
+        except IllegalAttribute as error:
+            raise click.UsageError(f"topic {topic}: {error}") from error
 
 
 def _topic_change(
@@ -353,8 +369,8 @@ def export(broker: BrokerConnection, out: Output, sections: tuple[str, ...]) -> 
     """Print topics, groups, users, grants and changed settings of a broker as YAML.
 
     The broker's own topics and groups, retry and dead-letter topics, offsets, messages, users'
-    secrets, and settings of the machine (paths, addresses) are left out. The output is YAML,
-    whatever --output is.
+    secrets, and settings of the machine (names, paths, addresses, its leader) are left out. The
+    output is YAML, whatever --output is.
     """
     del out
     click.echo(yaml_document(exported(broker, sections or SECTIONS)), nl=False)

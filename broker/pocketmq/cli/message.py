@@ -222,8 +222,9 @@ def trace(
     """Print the history of a message: topics, delays, retries, dead letters, steps of clients.
 
     ID is its message id or an offset message id. GROUP is the group that retries or dead-lettered
-    it. `-o wide` lists the topics of its records, such as retry topics. PASSED_BY lists groups that
-    consumed or skipped a record, AWAITED_BY groups that have not reached it.
+    it. `-o wide` lists the topics of its records, such as retry topics. PASSED_BY lists groups
+    whose offset is beyond a record: they acknowledged or skipped it, or have it leased. AWAITED_BY
+    lists groups that have not reached it.
 
     Then come the steps that classic clients with `enableMsgTrace` traced: Pub (a send), SubBefore
     and SubAfter (a listener is called and returns), EndTransaction, Recall. COST_MS is how long the

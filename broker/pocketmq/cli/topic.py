@@ -151,7 +151,8 @@ takes_retention: Final = takes(
 @click.argument("name")
 @click.option(
     "--type", "type_name", type=TYPE,
-    help="Message type that the topic accepts [default: all].",
+    help="Message type that the topic accepts [default: normal from RocketMQ 5 clients, all from "
+    "others].",
 )  # fmt: skip
 @click.option(
     "--queues", "queue_count", metavar="N", type=click.IntRange(1), default=8, show_default=True,

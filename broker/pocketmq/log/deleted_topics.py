@@ -100,6 +100,12 @@ def kept_left_over(disk: Disk, directory: Path) -> LeftOver:
     return NOTHING_LEFT_OVER
 
 
+def is_unstarted_copy(disk: Disk, directory: Path) -> bool:
+    """Returns whether a store is a copy by a backup whose first start has built no queues yet."""
+    is_copy = disk.exists(directory / OWN_DIRECTORY / LEFT_OVER_FILE)
+    return is_copy and not disk.names(directory / CONSUME_QUEUE_DIRECTORY)
+
+
 def known_topics(disk: Disk, directory: Path) -> frozenset[str] | None:
     """Returns the topics with a row or a queue; None if no topic table can be parsed.
 

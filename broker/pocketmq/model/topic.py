@@ -10,6 +10,7 @@ from typing import Final
 
 from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import (
+    IllegalAttribute,
     KindConflict,
     QueueOutOfRange,
     TopicNotReadable,
@@ -31,6 +32,8 @@ TYPE_NAMES: Final = ("normal", "fifo", "delay", "transaction", "priority", "mixe
 """TOPIC_TYPES as operators write them, in the order in which help lists them."""
 FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
 """Attributes that determine how a topic is stored, and cannot be changed."""
+RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
+"""Attribute of RocketMQ's cold storage: ms, or -1. It has no effect here."""
 RETENTION_MS_ATTRIBUTE: Final = "pocketmq.retention.ms"
 """Attribute: age in ms above which messages cannot be read. RocketMQ ignores and keeps it."""
 RETENTION_BYTES_ATTRIBUTE: Final = "pocketmq.retention.bytes"
@@ -232,3 +235,30 @@ class TopicConfig:
         count = self.read_queue_count
         if not 0 <= queue_id < count:
             raise QueueOutOfRange(topic=self.name, queue_id=queue_id, count=count)
+
+
+def check_attribute(name: str, value: str) -> None:
+    """Refuses an attribute that cannot be set, and a value that it cannot have.
+
+    Errors   IllegalAttribute
+    Source   TopicAttributes
+    """
+    if name == TYPE_ATTRIBUTE:
+        if value not in TOPIC_TYPES:
+            why = f"its value is one of {', '.join(sorted(TOPIC_TYPES))}"
+            raise IllegalAttribute(name=name, why=why)
+    elif name == RESERVE_TIME_ATTRIBUTE:
+        if number_of(value) < 0 and value != "-1":
+            raise IllegalAttribute(name=name, why="its value is a number of ms, or -1")
+    elif name in RETENTION_ATTRIBUTES:
+        lower = RETENTION_ATTRIBUTES[name]
+        if not lower <= number_of(value, SUMMABLE_MAX):
+            unit = "ms" if name == RETENTION_MS_ATTRIBUTE else "bytes"
+            limits = f"a number of {unit} from {lower} to {SUMMABLE_MAX}"
+            why = f"its value is {limits}; remove it for no limit"
+            raise IllegalAttribute(name=name, why=why)
+    elif name in FIXED_ATTRIBUTES:
+        raise IllegalAttribute(name=name, why="it cannot be changed")
+    else:
+        known = ", ".join((TYPE_ATTRIBUTE, RESERVE_TIME_ATTRIBUTE, *RETENTION_ATTRIBUTES))
+        raise IllegalAttribute(name=name, why=f"the attributes that can be set are {known}")

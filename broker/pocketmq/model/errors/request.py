@@ -61,7 +61,10 @@ class GroupNotFound(RequestError, code=Code.CONSUMER_GROUP_NOT_FOUND):
 class GroupDisabled(RequestError, code=Code.FORBIDDEN):
     """A disabled consumer group."""
 
-    message = "consumer group {group} is turned off; turn it on: pocketmq group edit {group}"
+    message = (
+        "consumer group {group} is turned off; turn it on: pocketmq group edit {group} "
+        "--enabled true"
+    )
     group: str
 
 

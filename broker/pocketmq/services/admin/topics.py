@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pocketmq.model.administration import Page, QueueState, TopicChange, page_of
-from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import IllegalAttribute, SystemTopic
 from pocketmq.model.names import check_number, check_topic
 from pocketmq.model.ownership import Owner, is_left_alone
@@ -16,10 +15,9 @@ from pocketmq.model.topic import (
     PERMISSION_READ,
     PERMISSION_WRITE,
     QUEUE_COUNT_MAX,
-    RETENTION_ATTRIBUTES,
-    TOPIC_TYPES,
     TYPE_ATTRIBUTE,
     TopicConfig,
+    check_attribute,
     is_group_topic,
     is_system_topic,
 )
@@ -27,7 +25,6 @@ from pocketmq.store.message_store import MessageStore
 
 QUEUE_COUNT_DEFAULT: Final = 8
 """RocketMQ's defaultTopicQueueNums."""
-RESERVE_TIME_ATTRIBUTE: Final = "reserve.time"
 NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
 
 
@@ -200,7 +197,7 @@ def changed_attributes(
     Source   AttributeUtil.alterCurrentAttributes, TopicAttributes
     """
     for name, value in given.items():
-        _check_attribute(name, value)
+        check_attribute(name, value)
     names = list(removed)
     for name in names:
         if name in FIXED_ATTRIBUTES:
@@ -210,23 +207,3 @@ def changed_attributes(
         if name not in current:
             raise IllegalAttribute(name=name, why="the topic does not have it")
     return {k: v for k, v in {**current, **given}.items() if k not in names}
-
-
-def _check_attribute(name: str, value: str) -> None:
-    if name == TYPE_ATTRIBUTE:
-        if value not in TOPIC_TYPES:
-            why = f"its value is one of {', '.join(sorted(TOPIC_TYPES))}"
-            raise IllegalAttribute(name=name, why=why)
-    elif name == RESERVE_TIME_ATTRIBUTE:
-        if number_of(value) < 0 and value != "-1":
-            raise IllegalAttribute(name=name, why="its value is a number of ms, or -1")
-    elif name in RETENTION_ATTRIBUTES:
-        lower = RETENTION_ATTRIBUTES[name]
-        if not lower <= number_of(value, SUMMABLE_MAX):
-            why = f"its value is a number from {lower} to {SUMMABLE_MAX}; remove it for no limit"
-            raise IllegalAttribute(name=name, why=why)
-    elif name in FIXED_ATTRIBUTES:
-        raise IllegalAttribute(name=name, why="it cannot be changed")
-    else:
-        known = ", ".join((TYPE_ATTRIBUTE, RESERVE_TIME_ATTRIBUTE, *RETENTION_ATTRIBUTES))
-        raise IllegalAttribute(name=name, why=f"the attributes that can be set are {known}")

@@ -19,7 +19,6 @@ from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
-    LEFT_OVER_FILE,
     MARK_FILE,
     ORDER_INFO_FILE,
     ORDER_JOURNAL_FILE,
@@ -29,6 +28,7 @@ from pocketmq.format.names import (
 )
 from pocketmq.format.order_changes import lost_rows_at, version_of
 from pocketmq.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, encode_blank
+from pocketmq.log.deleted_topics import is_unstarted_copy
 from pocketmq.log.table_files import read_table
 from pocketmq.model.errors import IllegalTopic
 from pocketmq.model.finding import ABSENT, Doubt, Finding, Loss
@@ -304,7 +304,7 @@ class _Walk:
         self._sizes = sizes
         self._options = options
         self._views = options.views or directory
-        self._is_copy = disk.exists(directory / OWN_DIRECTORY / LEFT_OVER_FILE)
+        self._is_copy = is_unstarted_copy(disk, directory)
         self._collector = Collector(
             directory, sizes.commit_log_file_size_bytes, options.findings_max, options.fold,
             is_copy=self._is_copy, has_other_views=options.views is not None,
