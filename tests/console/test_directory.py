@@ -1,6 +1,8 @@
 """The console of a store directory: stores of a real RocketMQ, damaged and empty ones."""
 
 import asyncio
+import json
+import re
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
@@ -48,6 +50,27 @@ async def test_a_store_of_rocketmq_is_shown_and_sound(golden: GoldenStores) -> N
         assert "The store is sound. 2,871 records" in result.text
         assert 'class="t-bad" x=' not in result.html
         assert 'class="t0" x=' in result.html
+
+
+async def test_what_a_directory_cannot_tell_is_left_out(golden: GoldenStores) -> None:
+    async with directory_of(golden.store("basic")) as visitor:
+        page = await visitor.get("/topics")
+    assert "Messages" in page.text
+    assert "/s" not in page.text
+    assert "0 B" not in page.text
+    assert "Last message" not in page.text
+
+
+async def test_the_age_of_a_lag_is_that_of_its_oldest_message(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    copy = golden.copy("basic", tmp_path / "s")
+    table = {"offsetTable": {"orders@slow": {"0": 0}}}
+    (copy / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    async with directory_of(copy) as visitor:
+        page = await visitor.get("/group?name=slow")
+    oldest = page.text.partition("Oldest waits ")[2].partition("In flight")[0]
+    assert re.match(r"\d+ d", oldest), oldest
 
 
 async def test_a_store_of_pocketmq_is_shown(golden: GoldenStores, tmp_path: Path) -> None:

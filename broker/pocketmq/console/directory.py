@@ -4,6 +4,7 @@ A thread reads the files, so that the console serves other requests meanwhile.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -194,8 +195,25 @@ class DirectoryClient:
 
     async def group_lag(self, group: str, topic: str = "") -> list[TopicLag]:
         """Returns the lag of a group by topic and queue, in a topic or (topic "") in all."""
-        lags = await self._read(self.browser.lags)
-        return _by_topic([one for one in lags if one.group == group and topic in ("", one.topic)])
+
+        def work() -> list[TopicLag]:
+            lags = [one for one in self.browser.lags() if one.group == group]
+            return [self._aged(one) for one in _by_topic(lags) if topic in ("", one.topic)]
+
+        return await self._read(work)
+
+    def _aged(self, lag: TopicLag) -> TopicLag:
+        """Returns the lag of a topic with the age of the oldest unread message of each queue."""
+        now_ms = time.time_ns() // 1_000_000
+        queues = []
+        for queue in lag.queues:
+            age_ms = 0
+            if queue.lag_messages:
+                at = queue.max_offset - queue.lag_messages
+                oldest = self.browser.messages(lag.topic, queue.queue_id, at, 1)
+                age_ms = max(now_ms - oldest[0].store_timestamp_ms, 0) if oldest else 0
+            queues.append(queue._replace(lag_ms=age_ms))
+        return lag._replace(queues=queues, lag_ms=max((one.lag_ms for one in queues), default=0))
 
     async def all_lags(self, *, topic: str = "", **given: Any) -> Page[TopicLag]:
         """Returns the lag of all groups, in a topic or (topic "") in all."""

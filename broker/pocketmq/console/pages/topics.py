@@ -41,7 +41,8 @@ async def topics(page: Visit) -> Response:
     return await list_page(
         page, "topics", found, lambda one: one.name, SORTS,
         lambda one: one.counts.size_bytes if one.counts else 0, types=TYPE_NAMES,
-        is_measured=len(found) <= MEASURED_MAX, is_late=any(not one.counts for one in found),
+        is_measured=not page.console.directory and len(found) <= MEASURED_MAX,
+        is_late=any(not one.counts for one in found),
     )  # fmt: skip
 
 
