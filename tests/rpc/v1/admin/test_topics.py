@@ -200,7 +200,7 @@ async def test_changes_that_cannot_be_made(
         ({"reserve.time": "soon"}, [], "a number"),
         ({"reserve.time": "-2"}, [], "a number"),
         ({"queue.type": "BatchCQ"}, [], "cannot be changed"),
-        ({"pocketmq.retention.ms": "999"}, [], "a number from 1000"),
+        ({"pocketmq.retention.ms": "999"}, [], "a number of ms from 1000"),
         ({"pocketmq.retention.bytes": "0"}, [], "remove it for no limit"),
         ({}, ["cleanup.policy"], "cannot be changed"),
         ({}, ["reserve.time"], "does not have it"),
