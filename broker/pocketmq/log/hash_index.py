@@ -283,7 +283,9 @@ class HashIndex:
         after    file name and number of the candidate with which an earlier search ended: the
                  search continues after it
         lowest   physical offset below which no entry matches: files that end before it are skipped
-        Source   IndexService.queryOffset, IndexFile.selectPhyOffset
+        Cost     reads of two pages a file, whatever the times
+        Source   IndexService.queryOffset, IndexFile.selectPhyOffset; their files of other times
+                 are skipped, with messages that were stored after the clock was set back
         """
         wanted = searched_hash(topic, key, index_type)
         lower, upper = begin_ms - TIME_MARGIN_MS, end_ms + TIME_MARGIN_MS
@@ -292,18 +294,15 @@ class HashIndex:
             if after is not None and name > after[0]:
                 continue
             below = after[1] if after is not None and name == after[0] else 0
-            header = file.header
-            if header.end_physical_offset < lowest:
+            if file.header.end_physical_offset < lowest:
                 continue
-            first_ms, last_ms = header.begin_timestamp, header.end_timestamp
-            # Store times decrease where a fast clock was corrected: entries that are older than the
-            # file's first entry have a second difference of 0.
-            went_back = last_ms < first_ms
-            if max(first_ms, last_ms) < lower or (first_ms > upper and not went_back):
-                continue
-            latest_ms = max(upper, first_ms) if went_back else upper
+            # No file is skipped by its header's times, as the clock may have been set within it.
+            # An entry that is older than its file's first entry contains the first entry's time.
+            first_ms = file.header.begin_timestamp
             for number, physical_offset, time_ms, is_equal in file.walk(wanted, below):
-                is_match = is_equal and physical_offset >= lowest and lower <= time_ms <= latest_ms
+                may_be_older = time_ms == first_ms and number > 1
+                is_timely = lower <= time_ms and (time_ms <= upper or may_be_older)
+                is_match = is_equal and physical_offset >= lowest and is_timely
                 yield Candidate(name, number, physical_offset, is_match)
 
     def close(self) -> None:

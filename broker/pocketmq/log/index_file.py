@@ -337,6 +337,7 @@ class IndexFile:
         """Yields (entry number, physical offset, store time in ms, hash is equal), newest first.
 
         below   if above 0, the entry number at which an earlier walk ended, to continue after it
+        An entry that is older than the first entry has the first entry's store time.
         A link that refers to no older entry of its slot is reported as physical offset BROKEN:
         damaged files must neither trap a reader in a loop nor seem complete.
         """
@@ -348,7 +349,8 @@ class IndexFile:
             upper, number = below, self.entry(below)[3] if 0 < below < upper else 0
         while 0 < number < upper:
             found, physical_offset, seconds, previous = self.entry(number)
-            time_ms = self.header.begin_timestamp + seconds * 1000
+            # The first entry's seconds count from the end of the file before.
+            time_ms = self.header.begin_timestamp + (seconds * 1000 if number > 1 else 0)
             # An all-zero entry would hash to slot 0; only the first entry can consist of zeros.
             is_written = found > 0 or physical_offset or previous or number == 1
             if not is_written or found % slot_count != slot:
