@@ -64,12 +64,13 @@ class TimingDesk:
         self.store: MessageStore
         self.timer: Timer
 
-    async def open(self) -> None:
-        """Opens the store, and begins the timer."""
+    async def open(self, *, runs: bool = True) -> None:
+        """Opens the store, and begins the timer, whose work waits for `part` unless it `runs`."""
         self.store = await open_store(self.settings, self.clock, self.disk)
         await until(lambda: self.store.log.spare_base is None)
         self.timer = Timer(self.store, STORE_HOST, self.is_open)
-        await self.run()
+        if runs:
+            await self.run()
 
     async def close(self) -> None:
         """Stops cleanly."""

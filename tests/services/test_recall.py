@@ -15,6 +15,7 @@ from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import TYPE_ATTRIBUTE
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.services.admin.delayed import Delayed
+from pocketmq.services.delay.enqueue import TimerEnqueue
 from pocketmq.services.produce.drafts import DeliveryRequest
 from pocketmq.services.produce.rules import SendRules
 from pocketmq.services.produce.send import Send
@@ -23,6 +24,7 @@ from tests.kit.store_broker import StoreBroker, store_broker
 from tests.kit.store_language import BORN_HOST, STORE_HOST, turns, until
 from tests.kit.timing import TimingDesk, timing
 from tests.sim.clock import START_MS, at
+from tests.sim.disk import SimDisk
 
 HOUR_MS = 3_600_000
 
@@ -217,6 +219,44 @@ async def test_a_long_stop_delivers_no_recalled_message_that_was_rolled(stop_s: 
         await desk.run()
         await desk.close()
         desk.clock.advance(stop_s * 1_000)
+        await desk.open()
+        await desk.pass_time(1_000_000, step_ms=20_000)
+        assert desk.bodies() == ["b"]
+        assert desk.timer.waiting_count == 0
+
+
+async def test_a_kill_after_a_long_stop_delivers_no_recalled_message_that_was_rolled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The marker's slot is delivered, and that is saved, before the message is read again."""
+
+    async def refused(*_: object) -> None:
+        raise errors.DiskSlow(tries=1)
+
+    async with timing() as desk:
+        handle = await later(desk, "a", 1_200_000)
+        await later(desk, "b", 1_200_000)
+        await desk.run()
+        await desk.pass_time(300_000, step_ms=10_000)
+        await sending(desk).recall.recall("orders", handle, BORN_HOST)
+        await desk.settled()
+        await desk.restarted()
+        await desk.close()
+        desk.clock.advance(40_000_000)
+        for _ in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(TimerEnqueue, "read_some", refused)
+                await desk.open(runs=False)
+                for _ in range(2_000):
+                    if desk.store.timer.progress.read_ms > START_MS + 1_200_000:
+                        break
+                    await desk.part(1)
+                    desk.clock.advance(100)
+                assert desk.timer.lag > 0
+                assert isinstance(desk.disk, SimDisk)
+                image = desk.disk.image.copy()
+                await desk.close()
+            desk.disk = SimDisk(image)
         await desk.open()
         await desk.pass_time(1_000_000, step_ms=20_000)
         assert desk.bodies() == ["b"]

@@ -24,7 +24,7 @@ from pocketmq.store.timer.timer_files import TimerFiles
 from pocketmq.store.watermark import Watermark
 from pocketmq.store.write.writing import Writing
 from tests.kit.store_language import turns
-from tests.kit.timing import TimingDesk, row_of, timing
+from tests.kit.timing import SETTINGS, TimingDesk, row_of, timing
 
 REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
@@ -309,3 +309,51 @@ async def test_records_that_fit_no_file_together_are_put_one_by_one(
         assert discarded(desk) == ({} if comes else {("discarded",): 1})
         told = [record.message for record in caplog.records].count("timer.discarded")
         assert told == (0 if comes else 1)
+
+
+# -- a stop of a lap of the wheel ------------------------------------------------------------------
+LAP_MS = SETTINGS["timer_slot_count"] * 1_000
+
+
+async def test_a_stop_amid_the_slots_of_a_lap_ago_loses_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """New messages wait unread, as their slots still contain messages of the lap before."""
+
+    async def refused(*_: object) -> None:
+        raise DiskSlow(tries=1)
+
+    names = [f"old{number}" for number in range(30)]
+    async with timing() as desk:
+        for number, name in enumerate(names):
+            await desk.wait(name, 100_000 + 1_000 * number)
+        await desk.restarted()
+        await desk.close()
+        desk.clock.advance(LAP_MS)
+        with monkeypatch.context() as patch:
+            patch.setattr(dequeue.TimerDequeue, "deliver_some", refused)
+            await desk.open(runs=False)
+            for number in range(30):
+                await desk.wait(f"new{number}", 100_000 + 1_000 * number)
+            while not desk.timer.lag:
+                await desk.part(1)
+            await desk.close()
+        await desk.open()
+        await desk.pass_time(150_000, step_ms=10_000)
+        assert sorted(desk.bodies()) == sorted([*names, *(f"new{n}" for n in range(30))])
+
+
+async def test_a_checkpoint_that_moves_takes_no_slot_of_a_lap_ago() -> None:
+    open_leases = {0}
+    async with timing(is_open=open_leases.__contains__) as desk:
+        await desk.wait("open", 3_000, topic=REVIVE, TAGS="ck")
+        for number in range(30):
+            await desk.wait(f"old{number}", 100_000 + 1_000 * number)
+        await desk.restarted()
+        await desk.close()
+        desk.clock.advance(LAP_MS + 110_000 - 2_000)
+        await desk.open()
+        open_leases.clear()
+        await desk.pass_time(20_000)
+        assert sorted(desk.bodies()) == sorted(f"old{number}" for number in range(30))
+        assert desk.timer.waiting_count == 0

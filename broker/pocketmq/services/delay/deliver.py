@@ -56,7 +56,7 @@ class TimedMessage(NamedTuple):
     """A record whose slot is due.
 
     enqueued_ms   time at which the message entered the wheel (TIMER_ENQUEUE_MS)
-    is_roll       whether the message is not due yet: it is stored in the timer's topic again
+    is_roll       whether the message, or recall marker, is stored in the timer's topic again
     moved_ms      for a roll: due time by the present clock, minus the due time in the record
     """
 
@@ -74,7 +74,7 @@ class TimerDelivery:
 
     __slots__ = (
         "_due", "_is_lease_open", "_store", "_store_host", "bytes_max", "count", "dequeued",
-        "dropped", "journal_hash", "recalled",
+        "dropped", "journal_hash",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -87,8 +87,6 @@ class TimerDelivery:
         """Upper limit of bytes of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
         """Topic hash of the lease journal in units of the timer log."""
-        self.recalled: set[bytes] = set()
-        """Recalled messages whose copies are still unread, as in `put`; see `Timer`."""
         self.count = 0
         """Number of messages that were delivered or dropped."""
         self.dequeued = Counter(
@@ -110,8 +108,6 @@ class TimerDelivery:
         Shape       at most about `bytes_max` bytes of records
         Errors      errors of a put
         """
-        if self.recalled:
-            taken_back |= self.recalled
         runs, counts = self._runs(messages, taken_back)
         if runs:
             try:

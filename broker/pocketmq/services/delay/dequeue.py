@@ -44,20 +44,25 @@ logger = logging.getLogger(__name__)
 class TimerDequeue:
     """Delivers one slot of an open store.
 
-    time_ms   the slot's second, which has passed
+    time_ms         the slot's second, which has passed
+    keeps_markers   whether recall markers are stored in the timer's topic again, as messages that
+                    they recall may be unread there
     """
 
     __slots__ = (
-        "_at", "_counts", "_markers", "_putting", "_store", "_units", "taken_back", "time_ms"
+        "_at", "_counts", "_keeps_markers", "_markers", "_putting", "_store", "_units",
+        "taken_back", "time_ms",
     )  # fmt: skip
 
     def __init__(
-        self, store: MessageStore, putting: TimerDelivery, counts: WaitingCounts, time_ms: int
-    ) -> None:
+        self, store: MessageStore, putting: TimerDelivery, counts: WaitingCounts, time_ms: int,
+        *, keeps_markers: bool = False,
+    ) -> None:  # fmt: skip
         self._store = store
         self._counts = counts
         self._putting = putting
         self.time_ms = time_ms
+        self._keeps_markers = keeps_markers
         self._units: Units | None = None
         self._markers = np.empty(0, np.bool_)
         self.taken_back: frozenset[bytes] = frozenset()
@@ -95,19 +100,22 @@ class TimerDequeue:
         messages: list[TimedMessage] = []
         rolls = (some["magic"] & MAGIC_ROLL).astype(bool).tolist()
         times = some["write_time"].tolist()
-        passed = self._markers[self._at : upper].tolist()
+        markers = self._markers[self._at : upper].tolist()
         shifts_ms = some["shift_ms"].tolist()
-        for record, enqueued_ms, is_roll, is_passed, shift_ms in zip(
-            records, times, rolls, passed, shifts_ms, strict=True
+        for record, enqueued_ms, is_rolled, is_marker, shift_ms in zip(
+            records, times, rolls, markers, shifts_ms, strict=True
         ):
-            is_left_out = is_passed or not record
+            is_roll = is_rolled or is_marker
+            is_left_out = not record or (is_marker and not self._keeps_markers)
             if not is_left_out and is_delivered is not None:
                 is_left_out = await is_delivered(record, AGAIN if is_roll else None)
             if not is_left_out:
                 messages.append(TimedMessage(record, enqueued_ms, is_roll, shift_ms))
         clock = self._store.timer.clock
         assert clock is not None
-        if any(rolls):  # The wall clock may have been set during the reads.
+        if any(
+            one.is_roll for one in messages
+        ):  # The wall clock may have been set during the reads.
             messages = [one._replace(moved_ms=one.moved_ms - clock.ahead_ms) for one in messages]
         await self._putting.put(messages, self.taken_back)
         self._at = upper
@@ -160,10 +168,14 @@ class TimerDequeue:
 
         Errors   DiskFull: some entries were moved; the next call moves them again
         """
+        wheel = self._store.timer.wheel
+        assert wheel is not None
+        # After a stop of more than a lap, a later slot may contain undelivered messages.
+        slot_ms = min(write_ms + OPEN_PAUSE_MS, self.time_ms + wheel.span_ms // 4)
         _, firsts = np.unique(units["physical_offset"], return_index=True)
         for begin in range(0, len(firsts), CHAIN_MAX):
             some = units[firsts[begin : begin + CHAIN_MAX]]
-            times_ms = np.full(len(some), write_ms + OPEN_PAUSE_MS, np.int64)
+            times_ms = np.full(len(some), slot_ms, np.int64)
             _move(self._store, some, times_ms)
             await asyncio.sleep(0)
 

@@ -71,7 +71,6 @@ class Timer:
         "_now",
         "_putting",
         "_read_ms",
-        "_recalled_ms",
         "_resume_below_ms",
         "_resumption",
         "_retry_at_ms",
@@ -100,8 +99,6 @@ class Timer:
         self._resume_below_ms: int
         self._read_ms = 0
         """Time of the slot that is delivered next."""
-        self._recalled_ms = 0
-        """Last slot in which a message may wait whose recall marker was in an earlier slot."""
         self._slot: TimerDequeue | None = None
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
@@ -220,7 +217,7 @@ class Timer:
         # The last records are checkpoints of open leases, written when the consume service closed.
         await self._store.dispatch_below(self._store.appended)
         until_ms = self._store.clock.monotonic_ms() + CLOSING_MS
-        for _ in range(CLOSING_READS_MAX):
+        for _ in range(0 if self._is_far_behind else CLOSING_READS_MAX):
             if not arriving.lag or self._store.clock.monotonic_ms() >= until_ms:
                 break
             await arriving.read_some(self._write_ms, self._read_ms, self._is_delivered)
@@ -261,8 +258,6 @@ class Timer:
         at_ms = now_ms + PRECISION_MS - self._clock_of().now_ms % PRECISION_MS
         if self._arriving.lag:
             return Next(min(at_ms, self._arrive_at_ms))
-        if self._read_ms > self._recalled_ms:
-            self._putting.recalled.clear()
         arrivals = self._store.reading.arrivals(TIMER_TOPIC, 0)
         return Next(at_ms, arrivals, self._arriving.queue_offset + 1)
 
@@ -369,7 +364,6 @@ class Timer:
         if has_more:
             self._arrive_upto = upto
         self._arrive_at_ms = 0 if has_more else self._now.monotonic_ms + ARRIVAL_PAUSE_MS
-        self._recalled_ms = self._read_ms  # The slot that due messages may have entered.
 
     async def _deliver(self) -> None:
         write_ms, wheel = self._write_ms, self._store.timer.wheel
@@ -386,7 +380,10 @@ class Timer:
                 self._arrive_upto = self._read_ms, topic_range(self._store)[1]
                 if self._must_read_first:
                     return
-            self._slot = TimerDequeue(self._store, self._putting, self._counts, self._read_ms)
+            self._slot = TimerDequeue(
+                self._store, self._putting, self._counts, self._read_ms,
+                keeps_markers=self._is_far_behind,
+            )  # fmt: skip
         await self._deliver_some(self._slot)
 
     async def _deliver_some(self, slot: TimerDequeue) -> None:
@@ -394,9 +391,6 @@ class Timer:
         is_delivered = self._is_delivered if is_old else None
         await slot.deliver_some(self._write_ms, is_delivered)
         if slot.is_over:
-            if self._is_far_behind:  # A rolled message may be unread, though its marker was here.
-                self._putting.recalled |= slot.taken_back
-                self._recalled_ms = slot.time_ms
             self._slot = None
             self._read_ms = slot.time_ms + PRECISION_MS
 
