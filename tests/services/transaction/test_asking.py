@@ -72,7 +72,7 @@ async def _committed(desk: TransactionDesk, text: str) -> None:
 async def test_nothing_is_answered_before_it_is_durable(
     tmp_path: Path, call: Callable[[TransactionDesk, str], Awaitable[None]]
 ) -> None:
-    rules = RULES._replace(keep_ms=10_000)
+    rules = RULES._replace(keep_ms=RULES.interval_ms)
     async with transacting(tmp_path / "s", rules, flush=FLUSH_SYNC) as desk:
         given_up = await desk.half("a")
         await desk.run(rules.keep_ms + NOTICED_MS)

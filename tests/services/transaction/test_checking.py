@@ -524,3 +524,45 @@ async def test_without_a_limit_a_transaction_waits_for_its_producer_for_ever() -
         await desk.commit(last.transaction_id)
         assert desk.bodies() == ["a"]
         assert await desk.decide(COMMIT, sent) == [None]
+
+
+async def test_after_a_stop_of_days_producers_have_time_to_connect() -> None:
+    disk = SimDisk()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        for name in ("a", "b"):
+            await desk.half(name)
+        clock = desk.clock
+    clock.advance(2 * RULES.keep_ms)
+    async with transacting(Path("/store"), disk=disk, clock=clock) as desk:
+        await desk.run(RULES.interval_ms - 1_000)
+        assert (desk.given_up(), desk.transactions.open_count) == ([], 2)
+        desk.listen()
+        await desk.run(NOTICED_MS)
+        assert len(desk.asked) == 2
+        await desk.commit(desk.asked[0].transaction_id)
+        await desk.roll_back(desk.asked[1].transaction_id)
+        assert len(desk.bodies()) == 1
+
+
+async def test_without_producers_they_expire_after_a_stop_of_days() -> None:
+    disk = SimDisk()
+    async with transacting(Path("/store"), disk=disk) as desk:
+        await desk.half("a")
+        clock = desk.clock
+    clock.advance(2 * RULES.keep_ms)
+    async with transacting(Path("/store"), disk=disk, clock=clock) as desk:
+        await desk.run(RULES.interval_ms + NOTICED_MS)
+        assert (desk.given_up(), desk.transactions.open_count) == (["a"], 0)
+
+
+@pytest.mark.parametrize("before_ms", [0, RULES.keep_ms])
+async def test_a_new_age_counts_for_transactions_that_wait_already(before_ms: int) -> None:
+    rules = RULES._replace(keep_ms=before_ms)
+    async with transacting(Path("/store"), rules, disk=SimDisk()) as desk:
+        await desk.half("a")
+        await desk.run(RULES.interval_ms + NOTICED_MS)
+        desk.transactions.take(rules._replace(keep_ms=2 * RULES.interval_ms))
+        await desk.run(NOTICED_MS)
+        assert desk.given_up() == []
+        await desk.run(RULES.interval_ms)
+        assert (desk.given_up(), desk.transactions.open_count) == (["a"], 0)

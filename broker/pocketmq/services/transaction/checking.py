@@ -119,8 +119,8 @@ class CheckRules(NamedTuple):
     timeout_ms    time before the first check of a transaction (transactionTimeOut)
     interval_ms   time between two checks of a transaction (transactionCheckInterval)
     checks_max    number of checks after which a transaction expires (transactionCheckMax)
-    keep_ms       age at which a transaction expires if no producer is connected
-                  (fileReservedTime); 0: never
+    keep_ms       age at which a transaction expires if no producer is connected, not within
+                  interval_ms after a start (fileReservedTime); 0: never
     """
 
     timeout_ms: int = 6_000
@@ -133,8 +133,8 @@ class Checking:
     """Checks half messages that are due."""
 
     __slots__ = (
-        "_counts", "_doubts", "_expiries", "_ledger", "_parked", "_producers", "_store",
-        "_turns", "checks", "due", "first_looks", "rules",
+        "_began_ms", "_counts", "_doubts", "_expiries", "_ledger", "_parked", "_producers",
+        "_store", "_turns", "checks", "due", "first_looks", "rules",
     )  # fmt: skip
 
     def __init__(
@@ -152,6 +152,7 @@ class Checking:
         self._producers = producers
         self._counts = counts
         self.rules = rules
+        self._began_ms = store.clock.monotonic_ms()
         self.first_looks = CheckSchedule()
         self.due = CheckSchedule()
         self._expiries = CheckSchedule()
@@ -165,6 +166,14 @@ class Checking:
             "Checks of undecided transactions, by result.",
             ("result",),
         )
+
+    def take(self, rules: CheckRules, now_ms: int) -> bool:
+        """Replaces the rules; returns whether half messages now wait for another expiry."""
+        groups = [*self._parked] if rules.keep_ms != self.rules.keep_ms else []
+        self.rules = rules
+        for group in groups:
+            self.wake(group, now_ms)
+        return bool(groups)
 
     def wake(self, group: str, now_ms: int) -> bool:
         """Schedules the half messages that wait for a producer of a group to connect, for now.
@@ -298,7 +307,11 @@ class Checking:
             except PropertiesTooLarge:
                 return self._given_up(half)
             return _End(half, HalfState.MOVED, run)
-        left_ms = half.store_ms + rules.keep_ms - now.wall_ms
+        # After a start, even if the broker was down for days, producers have time to connect.
+        left_ms = max(
+            half.store_ms + rules.keep_ms - now.wall_ms,
+            self._began_ms + rules.interval_ms - now.monotonic_ms,
+        )
         if rules.keep_ms and left_ms <= 0:
             return self._given_up(half)
         if self._producers.count(half.group):

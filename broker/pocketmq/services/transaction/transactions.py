@@ -104,7 +104,8 @@ class Transactions:
     def take(self, rules: CheckRules) -> None:
         """Replaces the rules for later checks."""
         assert rules.checks_max >= 0
-        self._checking.rules = rules
+        if self._checking.take(rules, self._store.clock.monotonic_ms()):
+            self._alarm.advance(self._alarm.value + 1)
 
     async def recover(self) -> None:
         """Loads the undecided half messages of the store; called once, before all other methods.
