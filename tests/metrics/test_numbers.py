@@ -50,6 +50,7 @@ async def test_the_page_is_the_contract(tmp_path: Path) -> None:
         "pocketmq_expired_files_total",
         "pocketmq_index_skipped_total",
         "pocketmq_retention_held_until_seconds",
+        "pocketmq_inflight_requests",
     }
 
 

@@ -9,6 +9,7 @@ from pocketmq.app.parts import long_poll_waiters
 from pocketmq.format.addresses import UniqueKeyMaker
 from pocketmq.metrics.exposition import Exposition, build_info, compiled_modules, proxy_up
 from pocketmq.metrics.numbers import PUBLIC, LoopLag, Numbers
+from pocketmq.model.stats import Histograms
 from pocketmq.rpc.own.server import OwnServer
 from pocketmq.rpc.pb import broker_pb2 as pb
 from pocketmq.rpc.services import Services
@@ -53,6 +54,9 @@ class WholeBroker:
         )
         self.messaging = Messaging(backing)
         server = OwnServer([self.messaging.service()])
+        self._calls = next(
+            stat for stat in server.stats if stat.name == "rocketmq_rpc_latency_milliseconds"
+        )
         retention = Retention(
             store.views.expiry,
             RetentionSettings(),
@@ -94,6 +98,9 @@ class WholeBroker:
     async def traffic(self) -> None:
         """Sends, pull, commit and query, so that every counter has a series."""
         call = FakeCall()
+        assert isinstance(self._calls, Histograms)
+        for code in ("send_message_v2", "pull_message"):  # The handlers are called below.
+            self._calls.at(("grpc", code, "success", "false", "success")).observe(1)
         messages = [pb.Message(topic="orders", body=b"x", queue_id=0, keys=["k"])] * 3
         request = pb.SendMessageRequest(messages=messages)
         await self.messaging.send_message(drafts_of(request), call)

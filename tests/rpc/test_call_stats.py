@@ -52,10 +52,23 @@ def test_two_faces_may_have_a_method_of_one_name() -> None:
     mine.under_way += 2
     (inflight,) = [s for s in desk.stats.stats if s.name == "pocketmq_inflight_requests"]
     assert isinstance(inflight, Gauge)
-    assert inflight.read() == {(paths[0],): 2, (paths[1],): 0}
+    assert inflight.read() == {(paths[0],): 2}
     mine.success.observe(1)
     other.success.observe(1)
+    assert inflight.read() == {(paths[0],): 2, (paths[1],): 0}
     assert desk.counts(LATENCY) == {("grpc", "query_by_id", "success", "false", "success"): 2}
+
+
+def test_a_method_without_a_call_has_no_series() -> None:
+    desk = Desk()
+    for name in ("PullMessage", "QueryById"):
+        desk.method(name, CallClass.POLL)
+    for stat in desk.stats.stats:
+        if isinstance(stat, Histograms):
+            assert not stat.series
+        if stat.name == "pocketmq_inflight_requests":
+            assert isinstance(stat, Gauge)
+            assert stat.read() == {}
 
 
 def test_a_poll_that_waited_is_a_long_poll() -> None:

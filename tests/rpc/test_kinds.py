@@ -111,7 +111,7 @@ class Desk:
     def under_way(self, name: str = "Up") -> int:
         """Returns how many calls of a method are under way."""
         stat: Any = next(s for s in self.server.stats if s.name == "pocketmq_inflight_requests")
-        return int(stat.read()[f"{NAME}/{name}",])
+        return int(stat.read().get((f"{NAME}/{name}",), 0))
 
     async def until_ended(self) -> None:
         """Returns when no call is under way."""

@@ -5,7 +5,7 @@
 Request codes are RocketMQ's names of methods. Response codes are those of the v2 protocol
 (model/errors Code), "success", and "none" for a cancelled call. A call of the poll class that had
 to wait counts as a long poll.
-Series of successful calls exist from the start, other series from their first call on.
+A series exists from its first call on.
 Cost: a call answered at once increments a counter. Calls of one socket read are all recorded with
 the duration of that read, as their answers are sent together.
 Source: RemotingMetricsManager, RequestCode.
@@ -63,8 +63,8 @@ class MethodStats:
     """Results of one method's calls; durations run from the request's arrival to the answer."""
 
     __slots__ = (
-        "_code", "_create", "_latency", "_poll", "_protocol", "_rejected", "answered", "success",
-        "under_way", "waited",
+        "_code", "_create", "_latency", "_poll", "_protocol", "_rejected", "answered", "is_known",
+        "under_way",
     )  # fmt: skip
 
     def __init__(
@@ -83,13 +83,22 @@ class MethodStats:
         self.under_way = 0
         self.answered = 0
         """Calls that were answered at once and are not in the histogram yet."""
+        self.is_known = False
+        """Whether a call has ended."""
         self._poll = "true" if method.call_class is CallClass.POLL else "false"
-        self.success = self._series(SUCCESS, "false", SUCCESS)
+
+    @property
+    def success(self) -> Histogram:
         """Duration in ms of calls that were answered at once."""
-        self.waited = self._series(SUCCESS, self._poll, SUCCESS)
+        return self._series(SUCCESS, "false", SUCCESS)
+
+    @property
+    def waited(self) -> Histogram:
         """Duration in ms of calls that had to wait for their answers."""
+        return self._series(SUCCESS, self._poll, SUCCESS)
 
     def _series(self, response_code: str, is_long_polling: str, result: str) -> Histogram:
+        self.is_known = True
         return self._latency.at(
             (self._protocol, self._code, response_code, is_long_polling, result)
         )
@@ -174,7 +183,11 @@ class CallStats:
         inflight = Gauge(
             "pocketmq_inflight_requests",
             "Calls in progress.",
-            lambda: {(path,): float(method.under_way) for path, method in self._methods.items()},
+            lambda: {
+                (path,): float(method.under_way)
+                for path, method in self._methods.items()
+                if method.is_known or method.under_way
+            },
             ("method",),
         )
         self.stats: list[Stat] = [

@@ -217,7 +217,7 @@ class GrpcioMethod:
         if refusal is not None:
             return await self._refuse(refusal, context, perf_counter() - begun)
         kind, stats = served.method.kind, served.stats
-        ended = stats.success
+        has_waited = False
         served.gate.enter(call.holder.weights)
         stats.begin()
         try:
@@ -225,7 +225,7 @@ class GrpcioMethod:
                 answer = served.answer(raw, call)
                 if not isinstance(answer, bytes):
                     answer = await answer
-                    ended = stats.waited
+                    has_waited = True
                 reply: bytes | None = answer
             elif kind.has_requests:
                 with self._edge.requests(context, served.read) as requests:
@@ -235,6 +235,7 @@ class GrpcioMethod:
             if context.cancelled():
                 call.lose()
             seconds = perf_counter() - begun
+            ended = stats.waited if has_waited else stats.success
             ended.observe(seconds * 1000)
             stats.count_created(seconds)
             return reply
