@@ -38,3 +38,15 @@ async def test_a_message_that_waits_for_a_delay_level_keeps_its_file(tmp_path: P
             while "delayed message" not in await broker.page("/readyz"):
                 pass
         assert await begin_of(broker) == 0
+
+
+async def test_what_a_follower_lacks_is_kept_and_named(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "a", *LIMITS) as leader:
+        async with broker_with(tmp_path / "b", following(leader)) as follower:
+            await fill(leader, 20)
+            await caught_up(leader, follower)
+        await fill(leader, 200)
+        async with asyncio.timeout(20):
+            while "held by follower at offset" not in await leader.page("/readyz"):
+                pass
+        assert await begin_of(leader) == 0

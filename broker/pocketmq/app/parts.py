@@ -43,10 +43,10 @@ from pocketmq.services.pull import Pull
 from pocketmq.services.replication.confirming import InSync
 from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.roles import Link, Roles
-from pocketmq.services.retention import DiskSpace, Retention, is_wanted
+from pocketmq.services.retention import DiskSpace, FindHolder, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
 from pocketmq.store.message_store import MessageStore
-from pocketmq.store.read.holding import held_by_leader, holder_at
+from pocketmq.store.read.holding import FOLLOWER, LEADER, RetentionHolder, holder_at
 from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
 from pocketmq.store.tables.terms import TermTable
 
@@ -181,7 +181,7 @@ def parts_of(
     leader = leader_of(store, config)
     pending = [schedule.floor, timer.floor, transactions.floor]
     floors = floors_of(leader, replicated, pending)
-    retention = retention_of(store, config, floors)
+    retention = retention_of(store, config, floors, partial(held_by, store, leader, replicated))
     live.follow(
         lambda config: retention.take(config.retention_settings(), is_on=_expires(store, config))
     )
@@ -302,12 +302,27 @@ def floors_of(
     return [leader.floor, following.floor]
 
 
+async def held_by(
+    store: MessageStore, leader: Leader, replicated: Replicated, floor: int
+) -> RetentionHolder:
+    """Returns what needs the log from the lowest floor on: a message, a follower or the leader."""
+    if leader.floor() <= floor:
+        return RetentionHolder(FOLLOWER, "", "", floor)
+    if replicated.following is not None:
+        return RetentionHolder(LEADER, "", "", floor)
+    return await holder_at(store.reading, floor)
+
+
 def retention_of(
-    store: MessageStore, config: Config, floors: Sequence[Callable[[], int]] = ()
+    store: MessageStore,
+    config: Config,
+    floors: Sequence[Callable[[], int]] = (),
+    find_holder: FindHolder | None = None,
 ) -> Retention:
     """Returns the retention service of an open store.
 
-    floors   return physical offsets; files at or above the lowest of them are not removed
+    floors        return physical offsets; files at or above the lowest of them are not removed
+    find_holder   as in `Retention`
     """
     zone = zone_from_name(store.settings.time_zone)
     return Retention(
@@ -320,9 +335,7 @@ def retention_of(
         ),
         refuse=store.writing.refuse,
         hour_of=lambda now_ms: datetime.fromtimestamp(now_ms / 1000, zone).hour,
-        find_holder=(
-            held_by_leader if store.settings.leader else partial(holder_at, store.reading)
-        ),
+        find_holder=find_holder,
         expire_topics=TopicRetention(store).expire,
         archived=store.tables.archive_mark.read,
     )

@@ -256,13 +256,16 @@ class BelievedClock:
         return now.monotonic_ms + self._skew_ms
 
 
+FindHolder = Callable[[int], Coroutine[Any, Any, RetentionHolder]]
+
+
 class Retention:
     """Deletes the oldest files of a store, in rounds.
 
     floors          functions that return physical offsets; a file that reaches beyond the lowest
                     of these offsets is kept
     refuse          called with the error of sends, None if sends are accepted
-    find_holder     returns the pending message at a floor
+    find_holder     returns what needs the log from a floor on
     expire_topics   expires messages by the retention of single topics; called with the wall time
     archived        returns the archive whose end of the log is lowest
     """
@@ -284,7 +287,7 @@ class Retention:
         disk_space: Callable[[], DiskSpace],
         refuse: Callable[[BrokerError | None], None],
         hour_of: Callable[[int], int],
-        find_holder: Callable[[int], Coroutine[Any, Any, RetentionHolder]] | None = None,
+        find_holder: FindHolder | None = None,
         expire_topics: Callable[[int], Coroutine[Any, Any, None]] | None = None,
         archived: Callable[[], Coroutine[Any, Any, ArchivedUpto]] | None = None,
     ) -> None:
@@ -425,9 +428,10 @@ class Retention:
         self._hold_for((yield from until_done(Job(self._find_holder(floor)))), reason)
 
     def _hold_for(self, holder: RetentionHolder, reason: str) -> None:
-        if self.holder == holder:
+        before, self.holder = self.holder, holder
+        # Positions of followers and archives move with each round; only their first is logged.
+        if before is not None and (before == holder or before[:3] == (holder.kind, "", "")):
             return
-        self.holder = holder
         logger.warning(
             "retention.held",
             extra={

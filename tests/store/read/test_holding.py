@@ -4,12 +4,10 @@ from pathlib import Path
 
 from pocketmq.store.read.holding import (
     DELAY,
-    LEADER,
     LEASE,
     RECORD,
     TRANSACTION,
     RetentionHolder,
-    held_by_leader,
     holder_at,
 )
 from tests.kit.consuming import GROUP, INVISIBLE_MS, TOPIC, consuming
@@ -48,8 +46,3 @@ async def test_an_open_transaction_and_what_is_none() -> None:
         )
         for other in (place + 1, desk.store.appended):
             assert (await holder_at(desk.store.reading, other)).kind == RECORD
-
-
-async def test_a_follower_keeps_what_its_leader_has() -> None:
-    holder = await held_by_leader(40)
-    assert (holder.kind, holder.text()) == (LEADER, "held by leader at offset 40")

@@ -56,14 +56,12 @@ class AccessFace:
         Errors   UserNotFound, IllegalUser, LastAdmin, DiskFull
         """
         has = request.HasField
-        loses = (has("admin") and not request.admin) or (has("enabled") and not request.enabled)
-        if loses and self._is_checked:
-            self._access.keep_admin(request.access_key)
-        user = self._access.table.roster.change(
+        user = self._access.change_user(
             request.access_key,
             secret=request.secret if has("secret") else None,
             is_admin=request.admin if has("admin") else None,
             is_enabled=request.enabled if has("enabled") else None,
+            keeps_admin=self._is_checked,
         )
         await self._save(f"user {user.access_key} changed", call)
         return pb.UpdateUserResponse(user=_user_message(user))
@@ -73,9 +71,7 @@ class AccessFace:
 
         Errors   UserNotFound, LastAdmin, DiskFull
         """
-        if self._is_checked:
-            self._access.keep_admin(request.access_key)
-        self._access.table.roster.remove(request.access_key)
+        self._access.remove_user(request.access_key, keeps_admin=self._is_checked)
         await self._save(f"user {request.access_key} removed", call)
         return pb.DeleteUserResponse()
 

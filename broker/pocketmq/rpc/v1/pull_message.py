@@ -135,6 +135,8 @@ class PullMessage:
             begin_at_ends(self._store, request.group, topic)
             await tables.offsets.saved()
             found = tables.offsets.find(request.group, topic, queue_id)
+            # A topic that was removed meanwhile has no queue to begin in.
+            return self._store.reading.queue_range(topic, queue_id)[1] if found is None else found
         if found is None:
             found = await begin_offset(self._store, topic, queue_id, begin_ms)
             await tables.commit(request.group, topic, queue_id, found)

@@ -141,11 +141,31 @@ class Access:
 
         return forget
 
-    def keep_admin(self, access_key: str) -> None:
-        """Refuses to take the rights of an admin from the only enabled one.
+    def change_user(
+        self, access_key: str, *, secret: str | None, is_admin: bool | None,
+        is_enabled: bool | None, keeps_admin: bool = True,
+    ) -> User:  # fmt: skip
+        """Changes the settings of a user that are not None; `save` applies the change.
 
-        Errors   LastAdmin
+        keeps_admin   whether the only enabled admin stays one
+        Errors        UserNotFound, IllegalUser, LastAdmin
         """
+        if keeps_admin and False in (is_admin, is_enabled):
+            self._check_other_admin(access_key)
+        return self.table.roster.change(
+            access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled
+        )
+
+    def remove_user(self, access_key: str, *, keeps_admin: bool = True) -> None:
+        """Removes a user and its grants; `save` applies the change.
+
+        Errors   UserNotFound, LastAdmin
+        """
+        if keeps_admin:
+            self._check_other_admin(access_key)
+        self.table.roster.remove(access_key)
+
+    def _check_other_admin(self, access_key: str) -> None:
         users = self.table.roster.users.values()
         if [one.access_key for one in users if one.is_admin and one.is_enabled] == [access_key]:
             raise LastAdmin(user=access_key)

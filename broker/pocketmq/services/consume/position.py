@@ -44,7 +44,7 @@ def first_offset(store: MessageStore, queue: GroupQueue, lower: int, upper: int)
 
 
 async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms: int) -> int:
-    """Returns the queue offset for a begin (model/begin.py).
+    """Returns the queue offset for a begin (model/begin.py) before BEGIN_MAX.
 
     Errors   StorageError, DiskSlow
     Source   PopMessageProcessor.getInitOffset
@@ -53,9 +53,9 @@ async def begin_offset(store: MessageStore, topic: str, queue_id: int, begin_ms:
     if begin_ms == BEGIN_UNLESS_RECENT:
         is_new = await begins_recently(store, topic, queue_id)
         return 0 if is_new else reading.queue_range(topic, queue_id)[1]
-    assert begin_ms >= BEGIN_MIN, "no begin is set"
-    if begin_ms in (BEGIN_MIN, BEGIN_MAX):
-        return reading.queue_range(topic, queue_id)[begin_ms == BEGIN_MAX]
+    assert BEGIN_MIN <= begin_ms < BEGIN_MAX, "no begin before the max is set"
+    if begin_ms == BEGIN_MIN:
+        return reading.queue_range(topic, queue_id)[0]
     return await value_of(reading.queue_offset_by_time(topic, queue_id, begin_ms, Bound.LOWER))
 
 

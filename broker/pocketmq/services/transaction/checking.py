@@ -169,6 +169,7 @@ class Checking:
 
     def take(self, rules: CheckRules, now_ms: int) -> bool:
         """Replaces the rules; returns whether half messages now wait for another expiry."""
+        assert rules.checks_max >= 0
         groups = [*self._parked] if rules.keep_ms != self.rules.keep_ms else []
         self.rules = rules
         for group in groups:

@@ -103,7 +103,6 @@ class Transactions:
 
     def take(self, rules: CheckRules) -> None:
         """Replaces the rules for later checks."""
-        assert rules.checks_max >= 0
         if self._checking.take(rules, self._store.clock.monotonic_ms()):
             self._alarm.advance(self._alarm.value + 1)
 

@@ -25,12 +25,14 @@ ARCHIVE: Final = "archive"
 """Nothing is pending; an archive does not have the files yet."""
 LEADER: Final = "leader"
 """A follower keeps every file that its leader has."""
+FOLLOWER: Final = "follower"
+"""A follower or slave has not copied the files yet."""
 
 
 class RetentionHolder(NamedTuple):
-    """The message, or the archive, that keeps files from its physical offset on from expiring.
+    """The message, broker or archive that keeps files from its physical offset on from expiring.
 
-    kind       DELAY, LEASE, TRANSACTION, ARCHIVE, LEADER, or RECORD if the kind is unknown
+    kind       DELAY, LEASE, TRANSACTION, ARCHIVE, LEADER, FOLLOWER; RECORD if it is unknown
     topic      target topic, or topic from which the message was leased; "" if unknown
     group      consumer group of a lease, producer group of a transaction; else ""
     until_ms   wall time at which the message is due or the lease expires; 0 if unknown
@@ -55,11 +57,6 @@ def _time_text(time_ms: int) -> str:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
     except (ValueError, OverflowError, OSError):
         return f"{time_ms} ms"
-
-
-async def held_by_leader(physical_offset: int) -> RetentionHolder:
-    """Returns the holder of a follower's files."""
-    return RetentionHolder(LEADER, "", "", physical_offset)
 
 
 async def holder_at(reading: Reading, physical_offset: int) -> RetentionHolder:

@@ -42,16 +42,18 @@ class AdminUsers:
     def __init__(self, access: Access | None) -> None:
         self._access = access
 
-    def _roster(self) -> Roster:
+    def _checked(self) -> Access:
         if self._access is None:
             raise UnsupportedFeature(
                 feature="users by mqadmin where calls are not signed; use pocketmq user"
             )
-        return self._access.table.roster
+        return self._access
+
+    def _roster(self) -> Roster:
+        return self._checked().table.roster
 
     async def _saved(self, what: str, request: Command) -> Command:
-        assert self._access is not None, "a change of users without access control"
-        await self._access.save(what, request.fields.get(ACCESS_KEY, ""))
+        await self._checked().save(what, request.fields.get(ACCESS_KEY, ""))
         return OK
 
     async def create(self, request: Command, call: ClassicCall) -> Command:
@@ -72,16 +74,12 @@ class AdminUsers:
         Errors   MalformedRequest, IllegalUser, UserNotFound, LastAdmin, UnsupportedFeature,
                  DiskFull
         """
-        roster, name, body = self._roster(), text_field(request, "username"), body_of(request)
-        is_admin = _choice(body, "userType", SUPER, NORMAL)
-        is_enabled = _choice(body, "userStatus", ENABLED, DISABLED)
-        if self._access is not None and False in (is_admin, is_enabled):
-            self._access.keep_admin(name)
-        roster.change(
+        access, name, body = self._checked(), text_field(request, "username"), body_of(request)
+        access.change_user(
             name,
             secret=text_in(body, "password") or None,
-            is_admin=is_admin,
-            is_enabled=is_enabled,
+            is_admin=_choice(body, "userType", SUPER, NORMAL),
+            is_enabled=_choice(body, "userStatus", ENABLED, DISABLED),
         )
         return await self._saved(f"user {name} changed", request)
 
@@ -90,10 +88,8 @@ class AdminUsers:
 
         Errors   MalformedRequest, UserNotFound, LastAdmin, UnsupportedFeature, DiskFull
         """
-        roster, name = self._roster(), text_field(request, "username")
-        if self._access is not None:
-            self._access.keep_admin(name)
-        roster.remove(name)
+        access, name = self._checked(), text_field(request, "username")
+        access.remove_user(name)
         return await self._saved(f"user {name} removed", request)
 
     def get(self, request: Command, call: ClassicCall) -> Command:
