@@ -173,3 +173,26 @@ async def test_without_a_window_everything_is_stored(broker: StoreBroker) -> Non
     await send(broker, "a")
     await send(broker, "a")
     assert await stored(broker) == ["a", "a"]
+
+
+async def test_one_that_was_recalled_is_stored_again(broker: StoreBroker) -> None:
+    remembering(broker)
+    later = DeliveryRequest(delay_ms=9_000)
+    sent = await send(broker, "a", "b", delivery=later)
+    for handle, count in zip(sent.handles, (2, 4), strict=True):
+        await broker.send.recall.recall("orders", handle, BORN_HOST)
+        for _ in range(2):
+            broker.clock.advance(1_000)
+            await send(broker, "a", "b", delivery=later)
+        markers = [one for one in await broker.messages() if one.tag == "_RECALL_TAG_"]
+        assert len(await broker.messages()) == count + len(markers)
+
+
+async def test_a_purged_message_with_a_priority_is_stored_again(broker: StoreBroker) -> None:
+    remembering(broker)
+    for count in (1, 2):
+        for _ in range(2):
+            await send(broker, "a", delivery=DeliveryRequest(priority=1))
+        assert len(await stored(broker)) == count
+        await broker.talking.settled()
+        await purge_topic(broker.store, "orders")

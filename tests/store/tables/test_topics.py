@@ -150,6 +150,24 @@ async def test_queues_without_a_row_make_a_topic(tables: Tables) -> None:
     assert (await tables.topics.create("orders", queue_count=1)).read_queue_count == 1
 
 
+async def test_a_found_topic_that_is_changed_while_it_is_written_stays_so(tables: Tables) -> None:
+    for name in ("changed", "removed"):
+        tables.topics.adopt(name, 3)
+    with tables.disk.held():
+        keeping = [asyncio.create_task(tables.topics.keep(name)) for name in tables.topics.names()]
+        await asyncio.sleep(0)
+        changing = asyncio.create_task(tables.topics.update("changed", permission=4))
+        removing = asyncio.create_task(tables.topics.remove("removed"))
+        await asyncio.sleep(0)
+    await asyncio.wait([*keeping, changing, removing])
+    config = tables.topics.find("changed")
+    assert config is not None
+    assert (config.permission, config.is_kept) == (4, True)
+    assert isinstance(keeping[1].exception(), TopicNotFound)
+    assert tables.topics.find("removed") is None
+    assert tables.rows() == tables.reopened().rows()
+
+
 async def test_a_row_has_every_field_a_real_broker_writes(tables: Tables, real: Tables) -> None:
     await tables.topics.create("orders", queue_count=4)
     (any_real, *_) = real.topics.names()

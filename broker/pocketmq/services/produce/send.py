@@ -65,7 +65,7 @@ from pocketmq.model.topic import (
     is_group_topic,
     is_system_topic,
 )
-from pocketmq.services.produce.dedup import SendDedup
+from pocketmq.services.produce.dedup import MESSAGES_KEPT_MAX, SendDedup
 from pocketmq.services.produce.delayed import DelayLimits, disguise, parted, recall_handle
 from pocketmq.services.produce.drafts import (
     ABSENT_QUEUE,
@@ -89,12 +89,14 @@ from pocketmq.store.write.flush_group import FlushGroup
 class Recall:
     """Recalls delayed messages by putting recall markers."""
 
-    __slots__ = ("_clock", "_rules", "_store")
+    __slots__ = ("_clock", "_places", "_rules", "_store")
 
     def __init__(self, store: MessageStore, rules: SendRules, clock: Clock) -> None:
         self._store = store
         self._rules = rules
         self._clock = clock
+        self._places: dict[tuple[str, str], int] = {}
+        """(topic, unique key) -> physical offset of the newest marker; only with deduplication."""
 
     def take(self, rules: SendRules) -> None:
         """Replaces the rules for later requests."""
@@ -125,10 +127,22 @@ class Recall:
             raise IllegalRecallHandle(why="its delivery time is beyond the longest delay")
         run = recall_marker(handle, now_ms, peer_host, self._rules.store_host)
         (result,) = await self._store.writing.put([run])
+        if self._rules.dedupe_window_ms:
+            key = topic, handle.unique_key
+            self._places.pop(key, None)
+            self._places[key] = result.physical_offsets[0]
+            if len(self._places) > MESSAGES_KEPT_MAX:
+                del self._places[next(iter(self._places))]
         is_durable = result.status is PutStatus.OK
         while not is_durable:  # Clients that time out repeat the recall.
             is_durable = await self._store.writing.durable()
         return handle.unique_key
+
+    def has_recalled(self, sent: "Sent") -> bool:
+        """Returns whether all messages of a send were recalled, as far as is remembered."""
+        topic = sent.destination.topic
+        stored = zip(sent.message_ids, sent.result.physical_offsets, strict=True)
+        return all(place < self._places.get((topic, name), -1) for name, place in stored)
 
     def _read(self, topic: str, text: str) -> RecallHandle:
         try:
@@ -307,11 +321,12 @@ class Send:
         return sent
 
     def _is_gone(self, sent: Sent) -> bool:
-        """Returns whether messages were purged, or their topic was removed."""
+        """Returns whether messages were purged or recalled, or their topic was removed."""
         tables, key = self._store.tables, (sent.destination.topic, sent.destination.queue_id)
         below = max(tables.floors.all().get(key, 0), tables.removed.next_offsets.get(key, 0))
-        is_parked = bool(sent.queue_offsets)  # Its queue offset is of another topic.
-        return not is_parked and sent.result.queue_offset < below
+        if sent.queue_offsets:  # They are of another topic.
+            return self.recall.has_recalled(sent)
+        return sent.result.queue_offset < below
 
     async def _send(self, drafts: Drafts, peer_host: bytes, envelope: Envelope) -> Sent:
         self._rules.check_moment(self._clock.wall_ms())
@@ -374,6 +389,8 @@ class Send:
             recall_handle(one, place, self._store.settings.broker, message_id)
             for one, message_id in zip(disguises, batch.unique_keys, strict=True)
         ]
+        if all(one.place == place for one in disguises):
+            queue_offsets = []  # Nothing waits: the messages are next to each other.
         return Sent(destination, batch.unique_keys, result, queue_offsets, handles)
 
     def _disguised(

@@ -200,8 +200,9 @@ class TopicTable(NamedTable[TopicConfig]):
         config = self.existing(topic)
         if not config.is_kept and not config.unsupported:
             await self._table.put(topic, self._table.rows[topic])
-            self._configs[topic] = replace(config, is_kept=True)
-        return self._configs[topic]
+            config = self.existing(topic)  # It may have been changed or removed meanwhile.
+            self._configs[topic] = config = replace(config, is_kept=True)
+        return config
 
     def report_found(self) -> None:
         """Logs a warning if the store has no topic table, but topics that were adopted."""
