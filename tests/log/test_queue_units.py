@@ -52,6 +52,20 @@ def test_old_units_are_read_when_they_are_in_memory(
     assert units.resident_at(3) == (300, 100, 0)
 
 
+@pytest.mark.parametrize("damaged", range(6))
+@pytest.mark.parametrize("found", [7, 10**9])
+def test_one_damaged_unit_does_not_mislead_a_search(
+    units: QueueUnits, damaged: int, found: int
+) -> None:
+    file = units.files.file_at(damaged * UNIT_SIZE)
+    assert file is not None
+    file.write(damaged * UNIT_SIZE - file.base, UNIT.pack(found, 100, 0))
+    for place in range(1, 6):
+        units.forget_found()
+        if damaged not in range(place - 2, place + 2):  # There two results are equally likely.
+            assert units.first_at_or_behind(100 * place) == place
+
+
 def test_fresh_units_never_wait(units: QueueUnits, disk: QuickDisk) -> None:
     disk.drop_resident()
     assert units.resident_at(0) == (0, 100, 0)

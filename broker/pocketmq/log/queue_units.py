@@ -180,9 +180,16 @@ class QueueUnits:
         units = np.frombuffer(self.read(begin, count), dtype=UNIT_TYPE)
         is_message = units["size"] != PRE_BLANK_SIZE
         is_behind = is_message & (units["physical_offset"] >= physical_offset)
-        if not (is_message & ~is_behind).any():
+        is_before = is_message & ~is_behind
+        if not is_before.any():
             return None
-        return begin + (int(is_behind.argmax()) if is_behind.any() else len(units))
+        first = int(is_behind.argmax()) if is_behind.any() else len(units)
+        if is_before[first:].any():  # A unit is damaged: most units decide.
+            fits = np.cumsum(is_before, dtype=np.int64) - np.cumsum(is_behind, dtype=np.int64)
+            if fits.max() <= 0:
+                return None
+            first = len(units) - int(fits[::-1].argmax())
+        return begin + first
 
     def _search(self, physical_offset: int, upper: int) -> int:
         lower = self._lowest

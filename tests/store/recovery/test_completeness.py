@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.format.index_layout import HEADER_SIZE
 from pocketmq.log.store_directory import ClosedState
 from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
@@ -92,6 +93,22 @@ def test_what_is_missing_in_a_real_store_is_built_anew(
     real = golden.store("rebuild-base")
     assert files_below(copy / "consumequeue") == files_below(real / "consumequeue")
     assert index_contents(copy) == index_contents(real)
+
+
+@pytest.mark.parametrize("byte", [1, 5, 7])
+def test_a_damaged_last_unit_of_a_real_store_is_no_lost_end_of_its_log(
+    golden: GoldenStores, tmp_path: Path, byte: int
+) -> None:
+    copy = golden_copy(golden, "rebuild-base", tmp_path / "before")
+    path = sorted((copy / "consumequeue/RebuildTopic/1").iterdir())[-1]
+    content = bytearray(path.read_bytes())
+    content[(len(content.rstrip(b"\0")) - 1) // UNIT_SIZE * UNIT_SIZE + byte] ^= 0x7F
+    path.write_bytes(content)
+    with recovered(copy, **golden_sizes(golden, "rebuild-base")) as parts:
+        assert parts.mark.valid_upto(parts.checkpoint.content) == parts.log.appended
+    assert files_below(copy / "consumequeue") == files_below(
+        golden.store("rebuild-base") / "consumequeue"
+    )
 
 
 @pytest.mark.parametrize("what", REMOVALS)

@@ -1,6 +1,5 @@
 """Replacements of damage, by its place and the bytes that were there."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,10 @@ FINDING = Finding("kind", "commitlog/0", 0, "expected", "found")
 class Planned(DamagedStore):
     """A damaged store with a planner for it."""
 
-    witness: QueueWitness
-
     def planner(self, *damage: Hole, now_ms: int = 0) -> LogPlanner:
-        self.witness = QueueWitness(Disk(), self.directory, self.sizes)
+        witness = QueueWitness(Disk(), self.directory)
         files = find_log_files(self.directory, self.file_size)
-        return LogPlanner(files, damage, self.witness.losses, property_crc=False, now_ms=now_ms)
+        return LogPlanner(files, damage, witness.losses, property_crc=False, now_ms=now_ms)
 
     def hole(self, number: int, *, reason: str = "torn", to_file_end: bool = False) -> Hole:
         begin = self.places[number]
@@ -42,11 +39,10 @@ class Planned(DamagedStore):
 
 
 @pytest.fixture
-def store(golden: GoldenStores, tmp_path: Path) -> Iterator[Planned]:
+def store(golden: GoldenStores, tmp_path: Path) -> Planned:
     made = Planned.of_golden(golden, "propcrc", tmp_path / "s")
     assert isinstance(made, Planned)
-    yield made
-    made.witness.close()
+    return made
 
 
 def last_of_file(store: DamagedStore) -> int:

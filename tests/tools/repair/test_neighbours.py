@@ -113,10 +113,8 @@ def store(golden: GoldenStores, tmp_path: Path) -> DamagedStore:
 
 
 @pytest.fixture
-def witness(store: DamagedStore) -> Iterator[QueueWitness]:
-    made = QueueWitness(Disk(), store.directory, store.sizes)
-    yield made
-    made.close()
+def witness(store: DamagedStore) -> QueueWitness:
+    return QueueWitness(Disk(), store.directory)
 
 
 def units(golden: GoldenStores) -> dict[tuple[str, int, int], int]:
@@ -143,16 +141,15 @@ def test_the_messages_of_a_range(
     assert witness.losses(store.end, store.end + 1_000) == ()
 
 
-def test_a_queue_that_cannot_be_read_says_nothing(store: DamagedStore) -> None:
-    queue = next(path for path in (store.directory / "consumequeue").rglob("0") if path.is_dir())
-    next(queue.iterdir()).write_bytes(b"short")
+def test_a_queue_without_readable_units_shows_nothing(store: DamagedStore) -> None:
+    queue = store.directory / "consumequeue/RebuildTopic/0"
+    for path in queue.iterdir():
+        path.write_bytes(b"short")
     (store.directory / "consumequeue/no topic/0").mkdir(parents=True)
     (store.directory / "consumequeue/orders/x").mkdir(parents=True)
-    witness = QueueWitness(Disk(), store.directory, store.sizes)
-    losses = witness.losses(0, store.end)
+    losses = QueueWitness(Disk(), store.directory).losses(0, store.end)
     assert losses
-    assert queue.parent.name not in {loss.topic for loss in losses if loss.queue_id == 0}
-    witness.close()
+    assert not [loss for loss in losses if loss[:2] == ("RebuildTopic", 0)]
 
 
 def test_messages_lost_before_are_not_counted_again(tmp_path: Path, store: DamagedStore) -> None:
@@ -161,6 +158,18 @@ def test_messages_lost_before_are_not_counted_again(tmp_path: Path, store: Damag
     content = UNIT.pack(0, 100, 0) + PRE_BLANK + UNIT.pack(200, 100, 0)
     size = store.sizes.consume_queue_file_size_bytes
     (queue / f"{0:020d}").write_bytes(content.ljust(size, b"\0"))
-    witness = QueueWitness(Disk(), tmp_path / "c", store.sizes)
-    assert witness.losses(0, 1_000) == (Loss("T", 0, 0, 2),)
-    witness.close()
+    witness = QueueWitness(Disk(), tmp_path / "c")
+    assert witness.losses(0, 1_000) == (Loss("T", 0, 0, 1), Loss("T", 0, 2, 1))
+
+
+def test_a_unit_that_is_not_between_its_neighbours_counts_where_they_are(tmp_path: Path) -> None:
+    queue = tmp_path / "consumequeue/T/0"
+    queue.mkdir(parents=True)
+    places = [0, 100, 2**40, 300, 5, 500]
+    (queue / f"{0:020d}").write_bytes(b"".join(UNIT.pack(each, 100, 0) for each in places))
+    witness = QueueWitness(Disk(), tmp_path)
+    assert witness.losses(0, 200) == (Loss("T", 0, 0, 3),)
+    assert witness.losses(300, 1_000) == (Loss("T", 0, 3, 3),)
+    assert QueueWitness(Disk(), tmp_path, {("T", 0): [(0, 1), (2, 6)]}).losses(0, 2**41) == (
+        Loss("T", 0, 1, 1),
+    )

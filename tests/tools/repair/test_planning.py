@@ -11,11 +11,13 @@ from pocketmq.format.checkpoint_layout import (
     CheckpointValues,
     encode_checkpoint,
 )
+from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.format.order_changes import encode_changes
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.log.quarantine import UNFINISHED, new_quarantine
 from pocketmq.tools.repair.actions import FileAct, LogAct, RepairPlan, summary
 from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.golden_stores import GoldenStores
 from tests.kit.damaged_store import NOW_MS, DamagedStore
 from tests.kit.golden_log import files_below
@@ -55,6 +57,23 @@ def test_damaged_views(store: DamagedStore) -> None:
     kept = "the old ones, with the foreign files, are kept in pocketmq/replaced"
     assert kept in [*summary(plan.document)]
     assert plan.log == []
+
+
+@pytest.mark.parametrize("byte", [1, 5, 7, 8, 11, 12])
+@pytest.mark.parametrize("number", [0, 7, -1])
+def test_a_damaged_unit_of_a_real_store_is_no_lost_end_of_its_log(
+    store: DamagedStore, number: int, byte: int
+) -> None:
+    path = sorted((store.directory / "consumequeue/RebuildTopic/1").iterdir())[-1]
+    content = bytearray(path.read_bytes())
+    begins = [begin for begin in range(0, len(content), UNIT_SIZE) if any(content[begin:][:12])]
+    content[begins[number] + byte] ^= 0x7F
+    path.write_bytes(content)
+    plan = planned(store)
+    assert (plan.losses, plan.view_findings) == ([], {"unit": 1})
+    store.repair()
+    found = verify(Disk(), store.directory, store.sizes, VerifyOptions(now_ms=NOW_MS))
+    assert (found.counts, found.lost_earlier) == ({}, ())
 
 
 @pytest.mark.parametrize(

@@ -127,16 +127,19 @@ class _Range(NamedTuple):
 
 
 def _lacks(queue: ConsumeQueue | None, found: _Range) -> bool:
-    """Returns whether a queue lacks units at either end.
+    """Returns whether a queue lacks units at either end, or the unit of its last record is damaged.
 
     Queue offsets in records may be too high (RocketMQ 5.0.0): physical offsets are also compared.
+    Units of lost records may follow the last record's unit.
     """
     if queue is None:
         return True
     unit = queue.units.at(queue.unit_min)
     begins = queue.unit_min <= found.first or (unit is not None and unit[0] <= found.place)
     ends = queue.max_offset > found.last or queue.max_physical_offset >= found.end
-    return not (begins and ends)
+    if not (begins and ends):
+        return True
+    return queue.units.end_before(queue.units.first_at_or_behind(found.end)) != found.end
 
 
 class _IndexSeams:

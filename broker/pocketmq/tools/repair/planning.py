@@ -35,6 +35,7 @@ from pocketmq.format.record import (
     BLANK_SIZE,
     PROPERTY_CRC_SIZE,
     BadRecord,
+    decode_record,
     encode_blank,
     property_crc_field,
     split_record,
@@ -42,7 +43,7 @@ from pocketmq.format.record import (
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.quarantine import unfinished_repair
 from pocketmq.model.finding import Finding, Loss
-from pocketmq.model.message import KEYS, OFFSET_MAX, UNIQUE_KEY
+from pocketmq.model.message import KEYS, OFFSET_MAX, UNIQUE_KEY, has_queue_offset
 from pocketmq.rebuild.log_files import KnownShape, LogFile, bytes_at
 from pocketmq.rebuild.range_pass import Advance, no_advance
 from pocketmq.tools.durable import flushed_upto
@@ -65,6 +66,7 @@ from pocketmq.walk.log_walk import ORDERLY_END, Hole
 # -- plans the replacement of each damaged range of the log ------------------------------------
 NO_PROPERTY_CRC: Final = "property_crc"
 """Kind of finding: a record has no property CRC, but others have one."""
+QUEUE_OFFSET: Final = "queue_offset"
 STORE_TIME: Final = "store_time"
 """Kind of finding: an impossible store time."""
 _NAME_SIZE: Final = 9
@@ -107,7 +109,7 @@ class LogPlanner:
 
     def of_hole(self, hole: Hole) -> LogAction:
         """Returns the replacement of damage that valid records, or further files, follow."""
-        end, style = hole.end, self._style(hole.begin, hole.end)
+        end, style, taken = hole.end, self._style(hole.begin, hole.end), list[Neighbour]()
         if end == self._file_at(hole.begin).end and not hole.is_followed:
             is_blank = self._is_damaged_blank(hole) or (
                 end - hole.begin - BLANK_SIZE < size_min(style)
@@ -119,7 +121,8 @@ class LogPlanner:
             following = self._neighbours.at(end)
             assert following is not None
             end += following.size
-        action = self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style)
+            taken.append(following)
+        action = self._action(hole.begin, end, hole.reason, LogAct.STAND_IN, style, taken=taken)
         return replace(action, names=tuple(self._names(hole.begin, hole.end)))
 
     def _names(self, begin: int, end: int) -> Iterator[str]:
@@ -256,9 +259,12 @@ class LogPlanner:
             return self._of_odd_time(record)
         return self._of_record(record, f"{suspect.kind}: {suspect.finding.found}")
 
-    def _of_record(self, record: Neighbour, reason: str) -> LogAction:
-        style = self._style(record.physical_offset, record.end)
-        return self._action(record.physical_offset, record.end, reason, LogAct.STAND_IN, style)
+    def _of_record(
+        self, record: Neighbour, reason: str, taken: Sequence[Neighbour] = ()
+    ) -> LogAction:
+        begin, end = record.physical_offset, record.end
+        style = self._style(begin, end)
+        return self._action(begin, end, reason, LogAct.STAND_IN, style, taken=taken)
 
     def _of_odd_time(self, record: Neighbour) -> LogAction | None:
         """Returns the action that gives a single record a possible store time.
@@ -295,19 +301,33 @@ class LogPlanner:
         _, _, _, _, block_begin, block_end = split_record(content, 0)
         if _is_property_block(content[block_begin:block_end]):
             return None
-        return self._of_record(record, "its properties are damaged")
+        return self._of_record(record, "its properties are damaged", [record])
 
     def _action(
         self, begin: int, end: int, reason: str, act: LogAct, style: Style, content: bytes = b"",
-        path: Path | None = None,
+        path: Path | None = None, taken: Sequence[Neighbour] = (),
     ) -> LogAction:  # fmt: skip
-        """Returns an action; with `content`, the action rewrites fields and loses no message."""
+        """Returns an action; with `content`, the action rewrites fields and loses no message.
+
+        taken   replaced records whose topic, queue and offset are right: queues show no loss there
+        """
         path = path or Path(self._file_at(begin).path)
         why = "no record where one must be" if reason == ORDERLY_END else reason
         losses = () if content else self._losses(begin, end)
+        for record in taken:
+            losses += self._loss_of(record, losses)
         return LogAction(
             f"{path.parent.name}/{path.name}", begin, end, why, act, style, losses, content
         )
+
+    def _loss_of(self, record: Neighbour, known: Sequence[Loss]) -> tuple[Loss, ...]:
+        """Returns the message of a valid record, unless known losses contain it."""
+        own = _message_at(self._files, record.physical_offset)
+        is_known = any(
+            loss[:2] == own[:2] and loss.first <= own.first < loss.first + loss.messages
+            for loss in known
+        )
+        return () if is_known or not own.messages else (own,)
 
     def _style(self, begin: int, end: int) -> Style:
         before, after = self._neighbours.before(begin), self._neighbours.after(end)
@@ -317,6 +337,14 @@ class LogPlanner:
 
     def _file_at(self, physical_offset: int) -> LogFile:
         return next(file for file in self._files if file.base <= physical_offset < file.end)
+
+
+def _message_at(files: Sequence[LogFile], physical_offset: int) -> Loss:
+    """Returns the message of a valid record; 0 messages if the record has no queue offset."""
+    size = int.from_bytes(bytes_at(files, physical_offset, 4))
+    message = decode_record(bytes_at(files, physical_offset, size), decompress=False)
+    count = int(has_queue_offset(message.system_flag))
+    return Loss(message.topic, message.queue_id, message.queue_offset, count)
 
 
 def _is_property_block(block: bytes) -> bool:
@@ -337,7 +365,7 @@ BLOCKING: Final = frozenset({"missing_file", "file_size"})
 _DAMAGE: Final = frozenset({"record", "torn_tail"})
 _SHOWING: Final = frozenset({"record", *BLOCKING})
 """Kinds of findings that show the lost messages of one action."""
-_SUSPECT: Final = frozenset({"topic", "queue_id", "queue_offset", NO_PROPERTY_CRC, STORE_TIME})
+_SUSPECT: Final = frozenset({"topic", "queue_id", QUEUE_OFFSET, NO_PROPERTY_CRC, STORE_TIME})
 """Kinds of findings in record heads: brokers never or rarely write such heads."""
 
 
@@ -384,14 +412,15 @@ def plan_repair(
     may_end_early = upto is None or plan.missing is not None
     is_damaged = suspects or found.holes or found.gaps or found.tail is not None
     if not plan.blocked and (is_damaged or may_end_early):
-        witness = QueueWitness(disk, directory, sizes)
-        try:
-            _plan_log(
-                plan, found, suspects, witness, may_end_early=may_end_early,
-                property_crc=sizes.property_crc, now_ms=now_ms,
-            )  # fmt: skip
-        finally:
-            witness.close()
+        # Such records are counted at another offset than their units.
+        odd = [each.physical_offset for each in suspects if each.kind == QUEUE_OFFSET]
+        keys = {_message_at(found.files, place)[:2] for place in odd}
+        recorded = {key: rows for key, rows in found.recorded.items() if key not in keys}
+        witness = QueueWitness(disk, directory, recorded)
+        _plan_log(
+            plan, found, suspects, witness, may_end_early=may_end_early,
+            property_crc=sizes.property_crc, now_ms=now_ms,
+        )  # fmt: skip
     has_extension = disk.exists(directory / CONSUME_QUEUE_EXTENSION_DIRECTORY)
     if plan.builds_views and has_extension and not sizes.consume_queue_extension:
         plan.notes.append("units will keep the plain tags code instead of an extension's address")
@@ -419,7 +448,7 @@ def _plan_log(
     plan.log = _without_overlaps([*of_damage, *actions])
     plan.left += left
     if plan.log:  # The verification after the repair reports gaps that remain.
-        plan.left = [finding for finding in plan.left if finding.kind != "queue_offset"]
+        plan.left = [finding for finding in plan.left if finding.kind != QUEUE_OFFSET]
 
 
 def _without_overlaps(actions: list[LogAction]) -> list[LogAction]:

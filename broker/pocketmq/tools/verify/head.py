@@ -10,10 +10,10 @@ from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name
-from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.model.finding import Loss
+from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.durable import oldest_base
 from pocketmq.tools.verify.collector import Collector
-from pocketmq.tools.verify.losses import losses_in
 from pocketmq.walk.log_walk import Hole
 
 HEAD_MISSING: Final = "the oldest files are missing, and have not expired"
@@ -31,15 +31,13 @@ def lost_head(disk: Disk, directory: Path, files: Sequence[LogFile]) -> Hole | N
     return Hole(str(path), begin, files[0].base, HEAD_MISSING, is_followed=True)
 
 
-def report_head(
-    disk: Disk, views: Path, sizes: KnownShape, head: Hole, collector: Collector
-) -> None:
+def report_head(head: Hole, lost: tuple[Loss, ...], file_size: int, collector: Collector) -> None:
     """Reports missing oldest files, with their messages according to the queues."""
-    count = (head.end - head.begin) // sizes.commit_log_file_size_bytes
+    count = (head.end - head.begin) // file_size
     collector.add(
         "missing_file", head.path, 0, expected="a file of the log", count=max(count, 1),
         found=f"a log that begins at {head.end}: {HEAD_MISSING}",
-        lost=losses_in(disk, views, sizes, [(head.begin, head.end)])[0],
+        lost=lost,
     )  # fmt: skip
 
 

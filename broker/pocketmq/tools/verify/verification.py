@@ -53,10 +53,14 @@ from pocketmq.tools.verify.index_files import (
 )
 from pocketmq.tools.verify.losses import (
     FILE_MISSING,
+    NO_RECORDS,
+    RecordedRanges,
+    Span,
     attribute,
     join_gaps,
     losses_in,
     losses_reported,
+    recorded_ranges,
     with_reported,
 )
 from pocketmq.tools.verify.pending import WaitingCheck
@@ -240,6 +244,7 @@ class Verification:
     gaps        missing files of the log, and missing ends of files
     head        the missing oldest files of the log; None: they expired, or nothing shows it
     doubts      messages whose tag, keys or id differ from queue or index
+    recorded    ranges of each queue whose messages have a record in the log
     files       files of the log that were walked, without missing ends
     lost_earlier   messages that a repair replaced by fillers
     is_copy     whether the store is a copy without views that was never started
@@ -262,6 +267,7 @@ class Verification:
     is_copy: bool = False
     head: Hole | None = None
     doubts: tuple[Doubt, ...] = ()
+    recorded: RecordedRanges = field(default_factory=dict)
 
     @property
     def lacks_topics(self) -> bool:
@@ -310,6 +316,7 @@ class _Walk:
             is_copy=self._is_copy, has_other_views=options.views is not None,
         )  # fmt: skip
         self._gaps: list[Hole] = []
+        self._recorded = NO_RECORDS
         self._waiting = WaitingCheck(disk, directory, sizes, self._views, self._collector)
         self._unjudged = SkippedChecks(disk, directory)
         self._flushed = flushed_upto(disk, directory)
@@ -363,6 +370,7 @@ class _Walk:
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
+        self._recorded = recorded_ranges(rebuilt, redone)
         head = self._look_at_head(files, log_begin, compared.old_count)
         lost_earlier = self._report_damage(files, rebuilt, redone)
         if rebuilt.tail is None and results and self._options.upto == OFFSET_MAX:
@@ -373,7 +381,7 @@ class _Walk:
             rebuilt.end if results else log_begin,
             [hole for hole in rebuilt.holes if hole not in self._gaps], rebuilt.tail, self._gaps,
             files, lost_earlier, self._is_copy, head,
-            doubts_of(files, compared.doubted | index.doubted),
+            doubts_of(files, compared.doubted | index.doubted), self._recorded,
         )  # fmt: skip
 
     def _may_lack_entries(self, index_files: Sequence[OpenIndexFile]) -> bool:
@@ -491,7 +499,7 @@ class _Walk:
         # Records after the mark were never acknowledged as durable.
         if is_beyond and lost_begin < durable and self._options.upto == OFFSET_MAX:
             spans.append((lost_begin, OFFSET_MAX))
-        lost = losses_in(self._disk, self._views, self._sizes, spans)
+        lost = self._losses(spans)
         lost_earlier = attribute(redone, spans, lost)
         for hole, losses in zip(holes, lost, strict=False):
             self._report_hole(RECORD, hole, losses)
@@ -505,13 +513,17 @@ class _Walk:
         lost_earlier = with_reported(lost_earlier, reported)
         return tuple(loss for loss in lost_earlier if not self._unjudged.has(loss.topic))
 
+    def _losses(self, spans: Sequence[Span]) -> list[tuple[Loss, ...]]:
+        return losses_in(self._disk, self._views, spans, self._recorded)
+
     def _look_at_head(
         self, files: Sequence[LogFile], log_begin: int, old_count: int
     ) -> Hole | None:
         """Reports missing oldest files, or that nothing shows whether older messages expired."""
         head = lost_head(self._disk, self._directory, files)
         if head is not None:
-            report_head(self._disk, self._views, self._sizes, head, self._collector)
+            (lost,) = self._losses([(head.begin, head.end)])
+            report_head(head, lost, self._sizes.commit_log_file_size_bytes, self._collector)
         elif not self._options.log_only:
             tell_unknown_head(self._disk, self._directory, log_begin, old_count, self._collector)
         return head
