@@ -191,14 +191,14 @@ StrayFile: path is not a file of the store: why; move it out of the directory
 UnsupportedStore: path: why; this broker does not write to such a store: continue with RocketMQ, or
   way_out
 LogMissing: path has no file, but the files in views were built from a log: move its files there
-  (RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy, or remove
-  views to start empty
+  (RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy; without
+  one: way_out
 StoreTooNew: path has format version 7, this broker supports up to 9; use a later
   version
-StoreGap: path starts at 9, expected 7: a file is missing before it; restore it from a copy, or go
-  on without its messages by a repair with --accept-loss
-WrongFileSize: path has 9 bytes, expected 7; restore it from a copy, or complete a truncated file
-  of the log by a repair with --accept-loss; if all files have that length, set key_names
+StoreGap: path starts at 9, expected 7: a file is missing before it, or has a wrong name; `pocketmq
+  store verify` shows which, and the messages that would be lost
+WrongFileSize: path has 9 bytes, expected 7; `pocketmq store verify` shows whether messages are
+  lost, and the repair; if all files have that length, set key_names
 UnknownGeometry: path: why; set key_names
 IllegalConfig: setting field: why
 SettingsFileUnusable: field: why

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.format.addresses import offset_message_id
 from pocketmq.format.index_layout import IndexGeometry, index_key, key_hash
 from pocketmq.format.java_hash import java_hash
+from pocketmq.model.errors import WrongFileSize
 from pocketmq.model.message import StoredMessage
 from pocketmq.tools.dump import index_rows, queue_units
 from pocketmq.tools.inspect import Description, describe
@@ -18,7 +20,9 @@ from pocketmq.tools.lag import GroupLag, group_lags, queue_ranges, ranges_in_log
 from pocketmq.tools.selection import LogSearch
 from tests.golden_stores import NAMES, GoldenStores
 from tests.kit.log_bytes import LogBytes, golden_files
-from tests.kit.tool_sizes import golden_tool_sizes, known_shape
+from tests.kit.store_language import small_settings, store_at
+from tests.kit.tool_sizes import golden_tool_sizes, known_shape, shape_of
+from tests.store.recovery.test_lost_head import FILE_SIZE, filled, log_file
 
 SOUND = [name for name in NAMES if not name.startswith(("crash-", "clean-torn"))]
 
@@ -109,6 +113,46 @@ def test_a_store_is_described_as_rocketmq_sees_it(golden: GoldenStores, name: st
     )
     assert found["manifest"] is None
     assert found["flushed_mark"] is None
+
+
+def test_a_queue_with_a_file_of_a_wrong_length_is_listed_and_the_rest_is_described(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    sizes, copy = (
+        golden_tool_sizes(golden, "rebuild-base"),
+        golden.copy("rebuild-base", tmp_path / "s"),
+    )
+    whole = describe(Disk(), copy, sizes)["consume_queues"]
+    path = sorted((copy / "consumequeue/RebuildTopic/1").iterdir())[-1]
+    os.truncate(path, path.stat().st_size // 2)
+    found = describe(Disk(), copy, sizes)["consume_queues"]
+    assert found["damaged_queues"] == ["RebuildTopic:1"]
+    damaged = {"topic": "RebuildTopic", "queue_id": 1}
+    assert found["queues"] == [
+        row for row in whole["queues"] if {name: row[name] for name in damaged} != damaged
+    ]
+    assert ("RebuildTopic", 1) not in queue_ranges(Disk(), copy, sizes, LogSearch([]))
+    for path in (copy / "consumequeue").rglob("0*"):
+        if path.is_file():
+            os.truncate(path, 20)
+    with pytest.raises(WrongFileSize, match="mappedFileSizeConsumeQueue"):
+        describe(Disk(), copy, sizes)
+
+
+@pytest.mark.parametrize(("number", "begin"), [(0, 0), (4, 4 * FILE_SIZE)])
+async def test_missing_first_and_last_files_of_our_own_store_are_missing_ranges(
+    tmp_path: Path, number: int, begin: int
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        await filled(store)
+        durable = store.store.flushed
+    sizes = shape_of(small_settings(tmp_path / "s"))
+    assert describe(Disk(), tmp_path / "s", sizes)["commit_log"]["missing"] == []
+    log_file(tmp_path / "s", number).unlink()
+    (gap,) = describe(Disk(), tmp_path / "s", sizes)["commit_log"]["missing"]
+    assert gap["path"] == str(log_file(tmp_path / "s", number))
+    assert begin - FILE_SIZE < gap["begin"] <= begin
+    assert gap["end"] == (durable if number else FILE_SIZE)
 
 
 def test_topics_are_those_of_the_topic_table(golden: GoldenStores) -> None:

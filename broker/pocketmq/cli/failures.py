@@ -172,13 +172,11 @@ _KIND_STEPS: Final[Mapping[str, str]] = {
 """Type of a topic -> options of `pocketmq produce` that make a message of that type."""
 ADDRESS_OPTIONS: Final[Mapping[str, str]] = {"rpc.listen": "--listen", "http.listen": "--http"}
 """Setting -> option of `serve` and `dev` that sets it."""
-_ACCEPT_LOSS: Final = (
-    "pocketmq store repair {store} --accept-loss, which first lists the messages that are lost"
-)
+_VERIFY: Final = "pocketmq store verify {store}, which lists lost messages and the next step"
 _LOCAL_STEPS: Final[Mapping[type[BrokerError], Any]] = {
     StoreLocked: "stop the other process; most offline commands can read with --read-only",
     IllegalConfig: "pocketmq config init prints all settings with their defaults",
     NotAStore: "name the directory that holds commitlog/",
-    StoreGap: _ACCEPT_LOSS,
-    WrongFileSize: "pocketmq store verify {store}, which lists lost messages and the next step",
+    StoreGap: _VERIFY,
+    WrongFileSize: _VERIFY,
 }

@@ -22,6 +22,8 @@ from pocketmq.format.names import (
     CONFIG_DIRECTORY,
     CONSUME_QUEUE_DIRECTORY,
     INDEX_DIRECTORY,
+    MARK_FILE,
+    OWN_DIRECTORY,
     ROCKSDB_QUEUE_DIRECTORY,
     is_junk,
     offset_from_file_name,
@@ -85,7 +87,12 @@ def refusals(disk: Disk, store: Path) -> Iterator[StorageError]:
     if not _log_files(disk, store / COMMIT_LOG_DIRECTORY):
         views = _views_with_files(disk, store)
         if views:
-            yield LogMissing(path=str(store / COMMIT_LOG_DIRECTORY), views=" and ".join(views))
+            shown = " and ".join(views)
+            way_out = f"remove {shown} to start empty"
+            if disk.exists(store / OWN_DIRECTORY / MARK_FILE):
+                way_out = "start with --accept-damage, which gives up all messages"
+            log = store / COMMIT_LOG_DIRECTORY
+            yield LogMissing(path=str(log), views=shown, way_out=way_out)
 
 
 def batch_topics(disk: Disk, store: Path) -> frozenset[str]:

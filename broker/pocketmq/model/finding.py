@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
+from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+
 
 class ScanEnd(Enum):
     """Why a walk over a file of the log stopped."""
@@ -32,6 +35,23 @@ class Loss(NamedTuple):
     queue_id: int
     first: int
     messages: int
+
+
+_OF_SYSTEM: Final = (
+    (TIMER_TOPIC, "messages with a delivery time, and the broker's own timers"),
+    (SCHEDULE_TOPIC, "messages with a delay level, and retries"),
+    (HALF_TOPIC, "messages of transactions, undecided or decided"),
+    (OP_HALF_TOPIC, "decisions of transactions"),
+    (REVIVE_TOPIC_PREFIX, "leases of RocketMQ"),
+)
+"""Begin of a system topic -> its messages."""
+
+
+def shown_loss(topic: str, queue_id: int, first: int, messages: int) -> str:
+    """Returns the text for lost messages of one queue; for a system topic, with its meaning."""
+    text = next((text for begin, text in _OF_SYSTEM if topic.startswith(begin)), "")
+    place = f"{topic}:{queue_id} from offset {first} on"
+    return f"{place}: {messages} ({text})" if text else f"{place}: {messages}"
 
 
 class Doubt(NamedTuple):

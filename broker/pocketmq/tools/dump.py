@@ -110,14 +110,21 @@ def loaded_queues(
 ) -> "Iterator[ConsumeQueueTable]":
     """Yields all queues of a store, opened read-only, without units below the log's begin.
 
-    Errors   WrongFileSize, NotAStore
+    Effects  queues with files that are missing or have a wrong length are in `damaged` alone
+    Errors   WrongFileSize: no queue has files of the right length; NotAStore
     """
     from pocketmq.log.consume_queue_table import ConsumeQueueTable
 
     root = directory / CONSUME_QUEUE_DIRECTORY
     table = ConsumeQueueTable(disk, root, sizes.consume_queue_file_size_bytes)
-    table.load(read_only=True)
+    table.load(read_only=True, knows_size=True)
+    if table.damaged and table.damaged >= table.queues.keys():
+        table.close()  # Rather the expected length is wrong.
+        table = ConsumeQueueTable(disk, root, sizes.consume_queue_file_size_bytes)
+        table.load(read_only=True)
     try:
+        for file in table.take(table.damaged):
+            file.close()
         table.correct_min(log_begin)
         yield table
     finally:

@@ -3,19 +3,22 @@
 It reads names, headers and one commit log file. Message counts are the lengths of queues.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from pocketmq.files.disk import Disk
-from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY, OWN_DIRECTORY, offset_file_name
 from pocketmq.log.checkpoint import read_checkpoint
 from pocketmq.log.store_directory import ManifestFile
 from pocketmq.log.table_files import read_topics
-from pocketmq.rebuild.log_files import KnownShape, find_readable_files, records_end
+from pocketmq.rebuild.log_files import KnownShape, LogFile, find_readable_files, records_end
 from pocketmq.tools.dump import loaded_index, loaded_queues
 from pocketmq.tools.durable import left_in_order, marked_upto
 from pocketmq.tools.store_access import is_live
+from pocketmq.tools.verify.head import lost_head
+from pocketmq.walk.log_walk import Hole
 
 Description = dict[str, Any]
 
@@ -23,11 +26,12 @@ Description = dict[str, Any]
 def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     """Returns a summary of a store that can be printed as JSON.
 
-    Files of the log that are missing or cut short are reported as its `missing` ranges.
+    Files of the log that are missing or cut short are reported as its `missing` ranges. Those at
+    its begin and end are known only if PocketMQ wrote the store last.
 
     Errors   NotAStore, WrongFileSize, StoreTooNew
     """
-    log = _commit_log(directory, sizes)
+    log = _commit_log(disk, directory, sizes)
     return {
         "directory": str(directory),
         "in_use": is_live(directory),
@@ -42,18 +46,32 @@ def describe(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     }
 
 
-def _commit_log(directory: Path, sizes: KnownShape) -> Description:
+def _commit_log(disk: Disk, directory: Path, sizes: KnownShape) -> Description:
     files, gaps = find_readable_files(directory, sizes.commit_log_file_size_bytes)
+    head, end = lost_head(disk, directory, files), records_end(files)
+    gaps = [*([head] if head is not None else []), *gaps, *_lost_end(disk, directory, files, end)]
     return {
         "files": len(files),
         "file_size_bytes": sizes.commit_log_file_size_bytes,
         "min_offset": files[0].base if files else 0,
-        "end_offset": records_end(files),
+        "end_offset": end,
         "missing": [
             {"path": gap.path, "begin": gap.begin, "end": gap.end, "reason": gap.reason}
             for gap in gaps
         ],
     }
+
+
+def _lost_end(disk: Disk, directory: Path, files: Sequence[LogFile], end: int) -> Iterator[Hole]:
+    """Yields the range after the last record that the flushed mark covers: its records are lost."""
+    mark = marked_upto(disk, directory)
+    if mark is None or mark <= end or is_live(directory):
+        return
+    is_file_missing = bool(files) and files[-1].end < mark
+    base = files[-1].end if is_file_missing else files[-1].base if files else 0
+    path = directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
+    why = f"the last record ends at {end}, but bytes up to {mark} were durable"
+    yield Hole(str(path), end, mark, why, is_followed=False)
 
 
 def _consume_queues(
@@ -74,7 +92,7 @@ def _consume_queues(
     return {
         "file_size_bytes": sizes.consume_queue_file_size_bytes,
         "messages": messages,
-        "damaged": [f"{topic}:{queue_id}" for topic, queue_id in sorted(table.damaged)],
+        "damaged_queues": [f"{topic}:{queue_id}" for topic, queue_id in sorted(table.damaged)],
         "queues": queues,
     }
 

@@ -57,10 +57,10 @@ def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: 
     _show(plan.document, report, out)
     lost = f"messages known to be lost: {plan.lost_count}"
     if plan.blocked:
-        text = "nothing can be done yet: log files are missing or too short, or follow damage"
+        text = "nothing can be done yet: the files marked as not repaired are needed"
         step = "restore them from a backup"
         if all(finding.kind in BLOCKING and finding.repairable for finding in plan.blocked):
-            step += f"; without one: pocketmq store repair {store.directory} --accept-loss"
+            step += f"; without one: {_accepting(store.directory)}"
         raise Failure(f"{text}; {lost}", Exit.DAMAGED, step)
     if not plan.is_empty:
         raise only_planned(lost, Exit.DAMAGED)
@@ -68,14 +68,25 @@ def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: 
 
 
 def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: bool) -> None:
+    from pocketmq.model.errors import Corruption, StoreGap, WrongFileSize
     from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
 
-    done = repair_store(*store, now_ms=wall_ms(), accept_loss=accept_loss, stage=progress)
+    try:
+        done = repair_store(*store, now_ms=wall_ms(), accept_loss=accept_loss, stage=progress)
+    except (Corruption, StoreGap, WrongFileSize) as error:
+        step = f"pocketmq store repair {store.directory} without --yes shows the needed files"
+        if not accept_loss:
+            step += f", or what {_accepting(store.directory)} gives up"
+        raise Failure(str(error), Exit.DAMAGED, step) from error
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
         talk(f"The report and the damaged bytes are in {done['quarantine']}")
     kinds = [finding["kind"] for finding in done["left_as_it_is"]]
     _say_left(store.directory, kinds, is_sound=done["is_sound"])
+
+
+def _accepting(directory: Path) -> str:
+    return f"pocketmq store repair {directory} --accept-loss"
 
 
 def _say_left(directory: Path, kinds: list[str], *, is_sound: bool) -> None:

@@ -1,5 +1,6 @@
 """`pocketmq store verify`: checks everything in a store."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 ABSENT: Final = "absent"
 LOST_RECORDS: Final = "lost_records"
 LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
+MISNAMED: Final = "file_name"
+STRAY: Final = "stray_file"
 SERVED_AS_IT_IS: Final = frozenset({"born_time", "queue_offset", "compressed_body", "op_message"})
 """Kinds of findings in valid records: no repair knows the right value."""
 NO_REPAIR: Final = (
@@ -142,6 +145,13 @@ def _next_step(found: "Verification", directory: Path) -> str:
             f"move the files of the log to {directory}/commitlog (RocketMQ's storePathCommitLog "
             "has their place), or restore them from a copy"
         )
+    step = f"pocketmq store repair {directory}, which shows what it would do"
+    needed = [*_needed(found)]
+    if needed:
+        return f"restore {needed[0]} from a backup: no repair knows its content"
+    by_hand = [*_by_hand(found)]
+    if by_hand:
+        return f"{'; '.join(by_hand)}; or {step}"
     if found.gaps or found.head is not None:
         return (
             "restore the files from a backup; without one: pocketmq store repair "
@@ -149,10 +159,29 @@ def _next_step(found: "Verification", directory: Path) -> str:
         )
     if set(found.counts) <= SERVED_AS_IT_IS:
         return NO_REPAIR
-    step = f"pocketmq store repair {directory}, which shows what it would do"
+    ends = [each.file for each in found.findings if each.kind == LOST_RECORDS]
+    if ends:
+        return f"restore {ends[0]} from a backup; without one: {step}"
     if found.lost_count:
         step = f"restore a backup, or go on without the lost messages: {step}"
     return step
+
+
+def _needed(found: "Verification") -> Iterator[str]:
+    """Yields log files that no repair can replace; an empty last file is not among them."""
+    for each in found.findings:
+        is_blocking = each.kind in ("file_size", "missing_file") and not each.repairable
+        if is_blocking and each.file.startswith(LOG_NAMES) and each.found != "0 bytes":
+            yield each.file
+
+
+def _by_hand(found: "Verification") -> Iterator[str]:
+    """Yields what to do with files of the log that are whole, but in a wrong place."""
+    for each in found.findings:
+        if each.kind == MISNAMED:
+            yield f"rename {each.file} to {each.expected.rpartition(' ')[2]}"
+        elif each.kind == STRAY and each.file.startswith(LOG_NAMES):
+            yield f"move {each.file} out of commitlog/"
 
 
 def _end_of(store: OpenedStore) -> int | None:
@@ -197,7 +226,7 @@ def verdict(found: "Verification") -> str:
         text += ", but its topic table is absent: see the note"
     if found.lost_earlier:
         count = sum(loss.messages for loss in found.lost_earlier)
-        text += f"; {_messages(count)} missing since an earlier repair"
+        text += f"; {_messages(count)} missing since an earlier repair or start"
     return text
 
 
@@ -212,13 +241,14 @@ def _messages(count: int) -> str:
 
 def _print_rows(found: "Verification", rows: list[dict[str, Any]], out: Output) -> None:
     """Prints the verdict, the lost messages by queue, and a row for each finding."""
+    from pocketmq.model.finding import shown_loss
+
     say = (lambda text: write(f"{text}\n")) if out.is_table else talk
     say(verdict(found))
     lost = [loss for finding in found.findings for loss in finding.lost]
     for title, losses in (("lost", lost), ("missing", found.lost_earlier)):
         for loss in losses[:QUEUES_SHOWN]:
-            place = f"{loss.topic}:{loss.queue_id} from offset {loss.first} on"
-            say(f"  {title}: {place}: {loss.messages}")
+            say(f"  {title}: {shown_loss(*loss)}")
         if len(losses) > QUEUES_SHOWN:
             say(f"  {title}: in {len(losses) - QUEUES_SHOWN} more places; -o json lists all")
     for doubt in found.doubts[:QUEUES_SHOWN]:

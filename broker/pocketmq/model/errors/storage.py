@@ -301,14 +301,15 @@ class UnsupportedStore(StorageError):
 class LogMissing(StorageError):
     """Views whose log is missing."""
 
-    plain = StorageError.plain | {"views"}
+    plain = StorageError.plain | {"views", "way_out"}
     message = (
         "{path} has no file, but the files in {views} were built from a log: move its files there "
-        "(RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy, or "
-        "remove {views} to start empty"
+        "(RocketMQ may keep them elsewhere: storePathCommitLog) or restore them from a copy; "
+        "without one: {way_out}"
     )
     path: str
     views: str
+    way_out: str
 
 
 class StoreTooNew(StorageError):
@@ -326,8 +327,8 @@ class StoreGap(StorageError):
     """A mapped file queue in which a file is missing."""
 
     message = (
-        "{path} starts at {found}, expected {expected}: a file is missing before it; restore it "
-        "from a copy, or go on without its messages by a repair with --accept-loss"
+        "{path} starts at {found}, expected {expected}: a file is missing before it, or has a "
+        "wrong name; `pocketmq store verify` shows which, and the messages that would be lost"
     )
     path: str
     expected: int
@@ -338,9 +339,8 @@ class WrongFileSize(StorageError):
     """A file whose length differs from its queue's file size."""
 
     message = (
-        "{path} has {found_bytes} bytes, expected {expected_bytes}; restore it from a copy, or "
-        "complete a truncated file of the log by a repair with --accept-loss; if all files have "
-        "that length, set {key_names}"
+        "{path} has {found_bytes} bytes, expected {expected_bytes}; `pocketmq store verify` shows "
+        "whether messages are lost, and the repair; if all files have that length, set {key_names}"
     )
     path: str
     expected_bytes: int

@@ -21,6 +21,7 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.quarantine import new_quarantine
 from pocketmq.model.errors import StoreDamaged
 from pocketmq.model.finding import ScanEnd
+from pocketmq.store.recovery.accepted_loss import AcceptedLoss, losses_of, record_losses
 from pocketmq.store.recovery.bulk_dispatch import BulkDispatch
 from pocketmq.store.recovery.components import StoreComponents
 from pocketmq.store.recovery.decisions import LogDecision, Observation, Plan, ViewPlan, decide
@@ -110,6 +111,8 @@ WALK_BACK: Final = 16 * 1024 * 1024
 """A walk that would begin at most this far after the start of a file begins at the file's start,
 and so checks the earlier records for damage again."""
 
+LOST_ENDS: Final = frozenset({"@lost_tail", "@foreign_lost_tail"})
+
 logger = logging.getLogger(__name__)
 
 
@@ -143,7 +146,8 @@ class StoreRecovery:
     """
 
     __slots__ = (
-        "_distrust", "_parts", "_progress", "damage", "holes", "last_record", "last_time", "plan",
+        "_distrust", "_parts", "_progress", "accepted", "damage", "holes", "last_record",
+        "last_time", "plan",
     )  # fmt: skip
 
     def __init__(
@@ -157,6 +161,8 @@ class StoreRecovery:
         """Damage for which the store refuses messages, else None."""
         self.holes: list[Hole] = []
         """Damage in the log that valid records follow."""
+        self.accepted: list[AcceptedLoss] = []
+        """Missing parts of the log without which the store goes on."""
         self.last_record = 0
         """Physical offset of the last valid record."""
         self.last_time = 0
@@ -206,6 +212,7 @@ class StoreRecovery:
             if is_rebuilt:
                 self._cut_views(below)
         else:
+            self._accept(lost_head, survey.end, beliefs.mark)
             self._end_log(survey, beliefs, below)
         self._progress.enter("dispatch")
         if self.damage is None or is_rebuilt:
@@ -295,13 +302,28 @@ class StoreRecovery:
         if first is None or survey.end < durable:
             _report_damage(self.damage.path, survey.end, max(durable, survey.end), why)
 
+    def record_losses(self, now_ms: int) -> None:
+        """Logs the missing parts that were accepted, and writes their report; see its errors."""
+        record_losses(self._parts, self.accepted, now_ms)
+
+    def _accept(self, lost_head: Sequence[Hole], end: int, mark: int | None) -> None:
+        """Notes the missing begin and end of the log, before the views are cut."""
+        queues = self._parts.queues
+        for head in lost_head:
+            lost = losses_of(queues, head.begin, head.end)
+            self.accepted.append(AcceptedLoss(head.path, head.begin, head.end, lost, is_head=True))
+        if self.plan.label in LOST_ENDS:
+            durable = queues.durable_offset if mark is None else mark
+            path, lost = self._path_behind(end, durable), losses_of(queues, end)
+            self.accepted.append(AcceptedLoss(path, end, durable, lost, is_head=False))
+
     def _path_behind(self, begin: int, end: int) -> str:
         """Returns the path of the first missing file below `end`, else of the file at `begin`."""
         files = self._parts.log.files
         last = files.files[-1] if files.files else None
         if last is not None and end > last.base + last.size:
             return str(files.directory / offset_file_name(last.base + last.size))
-        return self._parts.log.place_of(begin)[0]
+        return self._parts.log.place_of(begin)[0] if files.files else str(files.directory)
 
     def _count_behind(self, physical_offset: int) -> int:
         return sum(

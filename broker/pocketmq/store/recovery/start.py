@@ -91,8 +91,12 @@ class StoreStart:
         parts.log.load()
         parts.checkpoint.load()
         parts.mark.open()
-        if not parts.log.files.files and parts.mark.valid_upto(parts.checkpoint.content) is None:
-            check_understood(parts.disk, parts.settings.directory)
+        if not parts.log.files.files:
+            # A follower can be copied again; another broker gives up its log only if asked to.
+            is_marked = parts.mark.valid_upto(parts.checkpoint.content) is not None
+            is_accepted = parts.settings.accept_damage or parts.settings.is_bounded
+            may_lack_log = is_marked and is_accepted
+            check_understood(parts.disk, parts.settings.directory, may_lack_log=may_lack_log)
         if parts.manifest is None:
             parts.check_views()
         self._has_looked = True
@@ -129,6 +133,7 @@ class StoreStart:
             before = parts.manifest.property_crc_from if parts.manifest is not None else None
             parts.log.property_crc_from = parts.log.appended if before is None else before
         if self.recovery.damage is None:
+            self.recovery.record_losses(now_ms)
             self._write_down(may_wait=views.may_wait and not from_min)
 
     # -- views of the last run -----------------------------------------------------------------

@@ -27,7 +27,7 @@ from pocketmq.format.names import (
 )
 from pocketmq.log.quarantine import Quarantine
 from pocketmq.log.store_directory import ManifestFile
-from pocketmq.model.finding import Doubt, Finding, Loss
+from pocketmq.model.finding import Doubt, Finding, Loss, shown_loss
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile
 from pocketmq.tools.install import write_mark
@@ -122,6 +122,7 @@ class FileAct(Enum):
 
     RESTORE = "its .bak takes its place"
     REMOVE = "it is moved to pocketmq/quarantine"
+    RENAME = "it gets the name of its first record's offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +238,15 @@ class LogAction:
 
 @dataclass(frozen=True, slots=True)
 class FileAction:
-    """A damaged small file and its repair."""
+    """A damaged small file, or a file of the log with a wrong name, and its repair.
+
+    name   new name, for RENAME
+    """
 
     file: str
     reason: str
     act: FileAct
+    name: str = ""
 
     @property
     def document(self) -> Document:
@@ -251,12 +256,14 @@ class FileAction:
     def set_aside(self, disk: Disk, directory: Path, quarantine: Quarantine) -> None:
         """Copies the file to the quarantine, and also its .bak if the repair removes the .bak."""
         path = directory / self.file
+        if self.act is FileAct.RENAME:
+            return
         paths = [path, backup_of(path)] if self.act is FileAct.REMOVE else [path]
         for each in paths:
             set_aside_whole(disk, each, quarantine, self.document)
 
     def perform(self, disk: Disk, directory: Path, file_size: int) -> None:
-        """Replaces a table with its .bak, or removes both files.
+        """Replaces a table with its .bak, or removes both files; renames or removes a log file.
 
         Errors   DiskFull, AllocationFailed, FsyncFailed
         """
@@ -264,7 +271,9 @@ class FileAction:
         if self.act is FileAct.RESTORE:
             disk.replace_file(path, disk.read_file(backup_of(path)))
             return
-        for name in (path, backup_of(path)):
+        if self.act is FileAct.RENAME:
+            disk.rename(path, path.with_name(self.name))
+        for name in (path, backup_of(path)) if self.act is FileAct.REMOVE else ():
             disk.unlink(name)
         disk.sync_directory(path.parent)
 
@@ -286,6 +295,7 @@ class RepairPlan:
     timer_findings   counts of findings in the timer's files by kind; any of them rebuilds the files
     checkpoint       whether the checkpoint has a wrong size or impossible values
     missing          [end of the log, its durable offset): missing acknowledged records
+    ends_in          file of the log that lacks its records, or is missing, at the log's end; or ""
     head             [begin, end) of the missing oldest files; the repair accepts their loss
     lost_head        messages of these files, according to the queues
     doubts           messages whose tag, keys or id differ from queue or index
@@ -304,6 +314,7 @@ class RepairPlan:
     notes: list[str] = field(default_factory=list)
     checkpoint: bool = False
     missing: tuple[int, int] | None = None
+    ends_in: str = ""
     head: tuple[int, int] | None = None
     lost_head: tuple[Loss, ...] = ()
     doubts: tuple[Doubt, ...] = ()
@@ -327,6 +338,11 @@ class RepairPlan:
     def completes_files(self) -> bool:
         """Whether missing files of the log, or missing ends of files, are written."""
         return any(action.lacks_from < action.end for action in self.log)
+
+    @property
+    def renames(self) -> bool:
+        """Whether files of the log get their right names."""
+        return any(action.act is FileAct.RENAME for action in self.files)
 
     @property
     def log_bytes(self) -> int:
@@ -368,6 +384,7 @@ class RepairPlan:
             "oldest_files_missing": list(self.head) if self.head else None,
             "checkpoint_rewritten": self.checkpoint,
             "acknowledged_bytes_missing": list(self.missing) if self.missing else None,
+            "log_ends_in": self.ends_in or None,
             "messages_lost_behind_the_end": [loss._asdict() for loss in self.lost_behind],
             "views_rebuilt": self.builds_views,
             "view_findings": self.view_findings,
@@ -404,8 +421,7 @@ def _lost_lines(document: Document) -> Iterator[str]:
 
 
 def _loss_line(loss: Document) -> str:
-    place = f"{loss['topic']}:{loss['queue_id']} from offset {loss['first']} on"
-    return f"  lost: {place}: {loss['messages']}"
+    return f"  lost: {shown_loss(**loss)}"
 
 
 def _doubt_lines(document: Document) -> Iterator[str]:
@@ -443,6 +459,8 @@ def _file_line(row: Document) -> str:
 
 def _number_lines(document: Document) -> Iterator[str]:
     missing = document["acknowledged_bytes_missing"]
+    if document.get("log_ends_in"):
+        yield f"{document['log_ends_in']} is missing, or has no records from the log's end on"
     if missing:
         begin, end = missing
         yield f"the log ends at {begin}, but was durable up to {end}: the records between are lost"

@@ -56,8 +56,8 @@ from pocketmq.tools.repair.actions import (
     backup_of,
 )
 from pocketmq.tools.repair.neighbours import TIME_SIZE, Neighbour, Neighbours, store_time_position
-from pocketmq.tools.verify.collector import LOST_RECORDS, Fold
-from pocketmq.tools.verify.losses import QueueWitness
+from pocketmq.tools.verify.collector import LOST_RECORDS, MISNAMED, STRAY, Fold
+from pocketmq.tools.verify.losses import QueueWitness, RecordedRanges
 from pocketmq.tools.verify.tables import parses
 from pocketmq.tools.verify.timers import is_about_timers
 from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
@@ -396,12 +396,17 @@ def plan_repair(
             counts = plan.timer_findings
             counts[finding.kind] = counts.get(finding.kind, 0) + finding.count
         elif finding.kind == LOST_RECORDS:
-            continue  # `missing` or `lost_behind` contains this finding.
+            plan.ends_in = finding.file  # `missing` or `lost_behind` has the loss.
         elif finding.file.startswith(f"{COMMIT_LOG_DIRECTORY}/"):
             path = directory / finding.file
             _take_of_log(disk, path, finding, plan, suspects, accept_loss=accept_loss)
         else:
             _take(disk, directory / finding.file, finding, plan)
+    if plan.renames:  # Other actions name files of the log: the next round plans them.
+        plan.files = [action for action in plan.files if action.act is FileAct.RENAME]
+        plan.view_findings, plan.timer_findings, plan.checkpoint = {}, {}, False
+        plan.notes.append("other findings are repaired after the files have their names")
+        return plan
     if found.head is not None and accept_loss:
         plan.head = (found.head.begin, found.head.end)
         shown = [each.lost for each in found.findings if _place(each) == found.head.begin]
@@ -412,11 +417,7 @@ def plan_repair(
     may_end_early = upto is None or plan.missing is not None
     is_damaged = suspects or found.holes or found.gaps or found.tail is not None
     if not plan.blocked and (is_damaged or may_end_early):
-        # Such records are counted at another offset than their units.
-        odd = [each.physical_offset for each in suspects if each.kind == QUEUE_OFFSET]
-        keys = {_message_at(found.files, place)[:2] for place in odd}
-        recorded = {key: rows for key, rows in found.recorded.items() if key not in keys}
-        witness = QueueWitness(disk, directory, recorded)
+        witness = QueueWitness(disk, directory, _recorded(found, suspects))
         _plan_log(
             plan, found, suspects, witness, may_end_early=may_end_early,
             property_crc=sizes.property_crc, now_ms=now_ms,
@@ -425,6 +426,16 @@ def plan_repair(
     if plan.builds_views and has_extension and not sizes.consume_queue_extension:
         plan.notes.append("units will keep the plain tags code instead of an extension's address")
     return plan
+
+
+def _recorded(found: Verification, suspects: Sequence[Suspect]) -> RecordedRanges:
+    """Returns the recorded ranges, without queues of records with an impossible queue offset.
+
+    Such a record counts at its unit's offset, but the repair replaces it.
+    """
+    odd = [each.physical_offset for each in suspects if each.kind == QUEUE_OFFSET]
+    keys = {_message_at(found.files, place)[:2] for place in odd}
+    return {key: rows for key, rows in found.recorded.items() if key not in keys}
 
 
 def _plan_log(
@@ -494,8 +505,11 @@ def _take_of_log(
         return  # `of_gap` plans the action.
     elif kind in BLOCKING or (kind in _DAMAGE and not finding.repairable):
         plan.blocked.append(finding)
-    elif kind == "stray_file":
-        plan.files.append(FileAction(finding.file, "no file of the log", FileAct.REMOVE))
+    elif kind == STRAY:
+        plan.files.append(FileAction(finding.file, finding.found, FileAct.REMOVE))
+    elif kind == MISNAMED:
+        name = finding.expected.rpartition(" ")[2]
+        plan.files.append(FileAction(finding.file, finding.found, FileAct.RENAME, name))
     elif base is not None and finding.repairable and kind in _SUSPECT:
         suspects.append(Suspect(base + finding.offset, kind, finding))
     elif kind not in _DAMAGE:

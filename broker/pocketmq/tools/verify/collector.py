@@ -10,6 +10,8 @@ from pocketmq.format.names import COMMIT_LOG_DIRECTORY, is_junk, offset_file_nam
 from pocketmq.model.finding import ABSENT, Finding, Loss
 
 STRAY: Final = "stray_file"
+MISNAMED: Final = "file_name"
+"""Kind of finding: the name of a log file is not the offset of its first record."""
 FINDINGS_MAX: Final = 1_000
 """Default limit of rows that a verification keeps."""
 RECORD: Final = "record"

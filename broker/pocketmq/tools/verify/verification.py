@@ -19,12 +19,10 @@ from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUME_QUEUE_EXTENSION_DIRECTORY,
     INDEX_DIRECTORY,
-    MARK_FILE,
     ORDER_INFO_FILE,
     ORDER_JOURNAL_FILE,
     OWN_DIRECTORY,
     offset_file_name,
-    offset_from_file_name,
 )
 from pocketmq.format.order_changes import lost_rows_at, version_of
 from pocketmq.format.record import BLANK_SIZE, PROPERTY_CRC_SIZE, encode_blank
@@ -51,6 +49,7 @@ from pocketmq.tools.verify.index_files import (
     OpenIndexFile,
     open_index_files,
 )
+from pocketmq.tools.verify.listing import LogListing
 from pocketmq.tools.verify.losses import (
     FILE_MISSING,
     NO_RECORDS,
@@ -195,8 +194,6 @@ def look_at_order_journal(disk: Disk, directory: Path, collector: Collector) -> 
 # -- verification ------------------------------------------------------------------------------
 TAIL_PIECE: Final = 16 * 1024 * 1024
 _PENDING_TOPICS: Final = frozenset({TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC})
-FILES_MISSING_MAX: Final = 10_000
-"""Upper limit of adjacent missing files: a file after a larger gap is not part of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +320,11 @@ class _Walk:
         self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
 
     def run(self, advance: Callable[[int], None]) -> Verification:
-        files = self._log_files()
-        log_begin = min(
-            [file.base for file in files] + [gap.begin for gap in self._gaps], default=0
-        )
-        log_end = max([file.end for file in files] + [gap.end for gap in self._gaps], default=0)
         collector, sizes = self._collector, self._sizes
+        listing = LogListing(
+            self._disk, self._directory, sizes.commit_log_file_size_bytes, collector
+        )
+        files, self._gaps, (log_begin, log_end) = listing.files, listing.gaps, listing.bounds
         queues = self._views / CONSUME_QUEUE_DIRECTORY
         extension = ExtensionVerification(
             self._views / CONSUME_QUEUE_EXTENSION_DIRECTORY, queues, collector
@@ -370,7 +366,6 @@ class _Walk:
             self._unjudged.meet(topic for topic, _ in units.queues.keys)
             self._unjudged.tell(collector)
             self._look_at_tables(files, self._behind_blank(files, rebuilt.end), results)
-        self._recorded = recorded_ranges(rebuilt, redone)
         head = self._look_at_head(files, log_begin, compared.old_count)
         lost_earlier = self._report_damage(files, rebuilt, redone)
         if rebuilt.tail is None and results and self._options.upto == OFFSET_MAX:
@@ -420,61 +415,6 @@ class _Walk:
         if not is_part and not absent:
             self._waiting.finish(files, last_time_ms=last_time_ms, is_orderly=is_orderly)
 
-    def _log_files(self) -> list[LogFile]:
-        """Returns the log files that can be walked; reports stray, wrong-sized and missing ones."""
-        directory, size = (
-            self._directory / COMMIT_LOG_DIRECTORY,
-            self._sizes.commit_log_file_size_bytes,
-        )
-        files: list[LogFile] = []
-        names = self._disk.names(directory)
-        newest = max(
-            (name for name in names if offset_from_file_name(name) is not None), default=""
-        )
-        follows = None
-        for name in names:
-            path, base = directory / name, offset_from_file_name(name)
-            if self._disk.is_directory(path):
-                continue
-            found = self._disk.file_size(path)
-            if base is None:
-                self._collector.add(
-                    "stray_file", path, 0, expected="a file of the log", found="another name"
-                )
-                continue
-            is_unused = not found and name == newest
-            if follows is not None and base != follows and not is_unused:
-                self._miss(follows, base)
-            follows = base + size
-            if found > size or is_unused:
-                self._collector.add(
-                    "file_size", path, 0, expected=f"{size} bytes", found=f"{found} bytes",
-                    repairable=False,
-                )  # fmt: skip
-                continue
-            if found:
-                files.append(LogFile(str(path), base, found))
-            if found < size:
-                why = f"the file has {found} bytes, {size} expected"
-                self._gaps.append(Hole(str(path), base + found, follows, why, is_followed=False))
-        return files
-
-    def _miss(self, begin: int, end: int) -> None:
-        """Adds the files that are missing in [begin, end) of the log."""
-        directory, size = (
-            self._directory / COMMIT_LOG_DIRECTORY,
-            self._sizes.commit_log_file_size_bytes,
-        )
-        if not 0 < (end - begin) // size <= FILES_MISSING_MAX or (end - begin) % size:
-            self._collector.add(
-                "missing_file", directory / offset_file_name(begin), 0,
-                expected="a file of the log", found=f"one that begins at {end}", repairable=False,
-            )  # fmt: skip
-            return
-        for base in range(begin, end, size):
-            path = str(directory / offset_file_name(base))
-            self._gaps.append(Hole(path, base, base + size, FILE_MISSING, is_followed=False))
-
     def _index_files(self) -> list[OpenIndexFile]:
         files = open_index_files(
             self._views / INDEX_DIRECTORY, self._sizes.geometry, self._collector
@@ -507,7 +447,7 @@ class _Walk:
         if tail is not None:
             self._report_hole("torn_tail", tail, lost_behind)
         elif lost_behind or is_short:
-            self._report_short(end, behind, lost_behind)
+            self._report_short(rebuilt.end, behind, lost_behind)
         begin = files[0].base if files else 0
         reported = losses_reported(self._disk, self._directory, begin)
         lost_earlier = with_reported(lost_earlier, reported)
@@ -546,16 +486,19 @@ class _Walk:
         )  # fmt: skip
 
     def _report_short(self, end: int, behind: int, lost: tuple[Loss, ...]) -> None:
-        """Reports that the log ends before records to which the flushed mark or queues refer."""
-        if self._flushed is not None and self._flushed > end:
-            path, position = self._directory / OWN_DIRECTORY / MARK_FILE, 8
+        """Reports that the log ends before records to which the flushed mark or queues refer.
+
+        behind   physical offset of the first missing record
+        """
+        expected, size = "the records to which queues refer", self._sizes.commit_log_file_size_bytes
+        if self._flushed is not None and self._flushed > behind:
             expected = f"valid records up to {min(self._flushed, self._options.upto)}"
-        else:
-            path, position = self._directory / COMMIT_LOG_DIRECTORY / offset_file_name(behind), 0
-            expected = "the records to which queues refer"
+        base = behind - behind % size
+        path = self._directory / COMMIT_LOG_DIRECTORY / offset_file_name(base)
+        what = "no record from here on" if self._disk.exists(path) else "no file"
         self._collector.add(
-            LOST_RECORDS, path, position, expected=expected, found=f"the last record ends at {end}",
-            repairable=False, lost=lost,
+            LOST_RECORDS, path, behind - base, expected=expected,
+            found=f"{what}; the last record ends at {end}", repairable=False, lost=lost,
         )  # fmt: skip
 
     def _look_behind(self, files: Sequence[LogFile], end: int) -> None:
@@ -595,6 +538,7 @@ class _Walk:
                     "queue_offset", queue.odd_place, repairable=False, count=queue.odd_count,
                     expected=f"the next offset of {topic}:{queue_id}", found="a gap or a repeat",
                 )  # fmt: skip
+        self._recorded = recorded_ranges(rebuilt, redone)
         return redone
 
 

@@ -1,0 +1,63 @@
+"""Log files with wrong names: renamed files, and second copies of others."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pocketmq.tools.repair.repair import NOTHING_TO_DO
+from tests.golden_stores import GoldenStores
+from tests.kit.damaged_store import DamagedStore
+from tests.kit.golden_log import files_below
+
+
+@pytest.fixture
+def store(golden: GoldenStores, tmp_path: Path) -> DamagedStore:
+    return DamagedStore.of_golden(golden, "rebuild-base", tmp_path / "s")
+
+
+def logs(store: DamagedStore) -> dict[str, bytes]:
+    return files_below(store.directory / "commitlog")
+
+
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("distance", [1, 7_700])
+def test_a_renamed_file_is_read_and_gets_its_name_back(
+    store: DamagedStore, number: int, distance: int
+) -> None:
+    before, file = logs(store), store.file(number)
+    file.rename(file.with_name(f"{int(file.name) + distance * store.file_size // 77:020d}"))
+    assert store.kinds() == {"file_name": 1}
+    report = store.repair()
+    assert report["is_sound"]
+    assert report["messages_lost"] == 0
+    assert logs(store) == before
+    assert store.kinds() == {}
+    assert store.repair()["state"] == NOTHING_TO_DO
+
+
+def test_damage_in_a_renamed_file_is_repaired_after_it_has_its_name(store: DamagedStore) -> None:
+    inside = [place for place in store.places if place >= 2 * store.file_size]
+    store.flip(inside[3] + 90)
+    store.file(2).rename(store.file(2).with_name(f"{2 * store.file_size + 1:020d}"))
+    assert store.kinds().keys() >= {"file_name", "record"}
+    assert store.repair()["is_sound"]
+    assert store.kinds() == {}
+    assert store.lost() == [inside[3]]
+
+
+@pytest.mark.parametrize("distance", [0, 1])
+def test_a_second_copy_of_a_file_is_moved_aside(store: DamagedStore, distance: int) -> None:
+    before, file = logs(store), store.file(1)
+    copy = file.with_name(f"{90 * store.file_size + distance:020d}")
+    shutil.copyfile(file, copy)
+    assert store.kinds() == {"stray_file": 1}
+    assert store.repair()["is_sound"]
+    assert logs(store) == before
+    assert store.quarantined() == {f"{copy.name}@0": before[file.name]}
+
+
+def test_a_file_whose_first_record_is_damaged_keeps_its_name(store: DamagedStore) -> None:
+    store.write(2 * store.file_size + 28, bytes(8))
+    assert "file_name" not in store.kinds()
+    assert "stray_file" not in store.kinds()
