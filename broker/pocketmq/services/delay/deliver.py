@@ -27,9 +27,9 @@ from pocketmq.format.timed_records import (
     run_of,
 )
 from pocketmq.model.batch import Destination, Run
-from pocketmq.model.decimal import number_of_bytes
+from pocketmq.model.decimal import number_of, number_of_bytes
 from pocketmq.model.errors import BrokerError, RecordTooLarge
-from pocketmq.model.message import INT32_MAX, TAGS, TIMER_ROLLS, UNIQUE_KEY
+from pocketmq.model.message import INT32_MAX, TAGS, TIMER_OUT, TIMER_ROLLS, UNIQUE_KEY
 from pocketmq.model.stats import Counter
 from pocketmq.model.system_topics import (
     REVIVE_TOPIC_PREFIX,
@@ -74,7 +74,7 @@ class TimerDelivery:
 
     __slots__ = (
         "_due", "_is_lease_open", "_store", "_store_host", "bytes_max", "count", "dequeued",
-        "dropped", "journal_hash",
+        "dropped", "journal_hash", "recalled",
     )  # fmt: skip
 
     def __init__(self, store: MessageStore, store_host: bytes, is_lease_open: IsOpen) -> None:
@@ -87,6 +87,9 @@ class TimerDelivery:
         """Upper limit of bytes of one put."""
         self.journal_hash = java_hash(revive_topic(store.settings.cluster))
         """Topic hash of the lease journal in units of the timer log."""
+        self.recalled: dict[int, set[bytes]] = {}
+        """Due time -> messages whose markers existed at the start, as in `put`. Such a message may
+        be delivered before its marker is read, or read again after a crash without its marker."""
         self.count = 0
         """Number of messages that were delivered or dropped."""
         self.dequeued = Counter(
@@ -154,6 +157,20 @@ class TimerDelivery:
                 runs.append(run_of(destination, found))
                 counts[place.topic] = counts.get(place.topic, 0) + len(found)
         return runs, counts
+
+    def is_recalled(self, record: bytes) -> bool:
+        """Returns whether a marker that was found at the start recalls a message.
+
+        Cost     some 10 µs, nothing if no marker was found
+        """
+        if not self.recalled:
+            return False
+        _, properties, _ = facts_of(record)
+        gone = self.recalled.get(number_of(properties.get(TIMER_OUT, "")), set())
+        place, key = real_place(properties), properties.get(UNIQUE_KEY, "").encode()
+        if place is None or not gone or not key:
+            return False
+        return is_taken_back(place.topic.encode(), key, frozenset(gone))
 
     def is_of_journal(self, record: bytes) -> bool:
         """Returns whether a record is an entry of the lease journal."""

@@ -46,7 +46,7 @@ class TimerDequeue:
 
     time_ms         the slot's second, which has passed
     keeps_markers   whether recall markers are stored in the timer's topic again, as messages that
-                    they recall may be unread there
+                    they recall may be unread there, as may markers of this slot
     """
 
     __slots__ = (
@@ -107,6 +107,8 @@ class TimerDequeue:
         ):
             is_roll = is_rolled or is_marker
             is_left_out = not record or (is_marker and not self._keeps_markers)
+            if self._keeps_markers and not (is_left_out or is_roll):
+                is_left_out = self._putting.is_recalled(record)
             if not is_left_out and is_delivered is not None:
                 is_left_out = await is_delivered(record, AGAIN if is_roll else None)
             if not is_left_out:

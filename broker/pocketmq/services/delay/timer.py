@@ -317,6 +317,7 @@ class Timer:
         arriving = TimerEnqueue(store, self._putting, self._counts, clock, found.queue_offset)
         arriving.skip_below_ms, arriving.skip_upto = found.read_ms, found.known_upto
         arriving.kept = found.kept
+        await arriving.find_recalled(found.known_upto)
         for units in store.timer.waiting(read_ms):
             arriving.count_waiting(units)
             await asyncio.sleep(0)
