@@ -220,6 +220,25 @@ def test_a_broker_that_does_not_start_is_reported_in_a_line(run: Run) -> None:
     assert len(shown.splitlines()) <= 3
 
 
+def test_a_wrong_setting_is_reported_with_its_origin(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nrocketmq_settings = limits.max_msg=1MiB\n")
+    source = """
+        import pytest
+
+        @pytest.mark.rocketmq("broker.nmae=x")
+        def test_it(rocketmq):
+            pass
+        """
+    shown = run(source).stdout.str()
+    assert "setting limits.max_msg (rocketmq_settings in pytest's configuration): " in shown
+    assert "did you mean limits.max_message_size_bytes?" in shown
+    pytester.makeini("[pytest]\nrocketmq_settings = broker.name\n")
+    shown = run(source).stdout.str()
+    assert "setting broker.name (rocketmq_settings in pytest's configuration): write bro" in shown
+    pytester.makeini("[pytest]\nrocketmq_settings = broker.name=shop\n")
+    assert "setting broker.nmae (of the test): no setting has this name" in run(source).stdout.str()
+
+
 def test_a_failure_reports_names_that_its_calls_mistyped(run: Run) -> None:
     result = run(
         """

@@ -54,6 +54,10 @@ PARTS_DIRECTORY: Final = "conf.d"
 PARTS_PATTERN: Final = "*.toml"
 
 
+Assignments = Sequence[str] | Mapping[str, Sequence[str]]
+"""Settings as "section.key=value"; a mapping contains them by origin, later ones override."""
+
+
 @dataclass(slots=True, eq=False)
 class Layers:
     """Values and origins from the sources read so far.
@@ -148,6 +152,7 @@ class Layers:
 WORDS: Final = {
     **dict.fromkeys(("path", "dir", "root", "folder"), "directory"),
     "segment": "log_file",
+    "msg": "message",
 }
 """Word of a name that no setting has -> the word of this meaning in names of settings."""
 
@@ -190,14 +195,15 @@ def load(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    assignments: Sequence[str] = (),
+    assignments: Assignments = (),
     preset: str | None = None,
     force: bool = False,
 ) -> Config:
     """Returns the merged configuration of all sources.
 
     force    whether values below a floor are allowed, for tests and development
-    Shape    assignments: "section.key=value" or "rocketmqName=value", the last one wins
+    Shape    assignments: "section.key=value" or "rocketmqName=value", the last one wins; a mapping
+             contains them by their origin, which errors name
     Errors   IllegalConfig: the first problem, such as an unknown key, an invalid value, an
              unreadable file, or settings that contradict each other
     """
@@ -213,7 +219,7 @@ def examine(
     *,
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
-    assignments: Sequence[str] = (),
+    assignments: Assignments = (),
     preset: str | None = None,
     force: bool = False,
 ) -> Loaded:
@@ -230,19 +236,24 @@ def examine(
     read_environment(layers, environment)
     if preset is not None:
         layers.put(PRESET, preset, FROM_PRESET)
-    for assignment in assignments:
-        _assign(layers, assignment)
+    by_origin = assignments if isinstance(assignments, Mapping) else {FROM_SET: assignments}
+    for origin, texts in by_origin.items():
+        for text in texts:
+            _assign(layers, text, origin)
     return checked(layers, force=force)
 
 
-def _assign(layers: Layers, assignment: str) -> None:
+def _assign(layers: Layers, assignment: str, origin: str) -> None:
     key, separator, text = assignment.partition("=")
     key = key.strip()
     if separator:
-        layers.put_any(key, text, FROM_SET)
-    else:
+        layers.put_any(key, text, origin)
+    elif origin == FROM_SET:
         why = f"write {FROM_SET} {key}=VALUE"
         layers.problems.append(IllegalConfig(field=key, why=why))
+    else:
+        why = f"write {key}=VALUE"
+        layers.problems.append(IllegalConfig(field=f"{key} ({origin})", why=why))
 
 
 def checked(layers: Layers, *, force: bool = False) -> Loaded:

@@ -58,6 +58,8 @@ CHUNK: Final = 65_536
 DEV: Final = "dev"
 NO_TLS: Final = "rpc.tls=false"
 """TLS is off unless a test sets it: generating a certificate would double the time of a start."""
+OWN_ORIGIN: Final = "of the fixture"
+PORTS_ORIGIN: Final = "ports of the fixture"
 
 
 class Controlled:
@@ -157,23 +159,23 @@ class Controlled:
 
 
 def run_controlled(
-    control: socket.socket, assignments: list[str], listen: str, ahead_ms: int
+    control: socket.socket, assignments: Mapping[str, list[str]], listen: str, ahead_ms: int
 ) -> int:
     """Runs a broker until its test ends; returns the exit code of its process.
 
-    assignments   settings, which override those of the preset `dev`
+    assignments   settings by origin, which override those of the preset `dev`
     listen        address of the gRPC port
     """
     controlled = Controlled(control, ahead_ms)
     ports = [f"rpc.listen={listen}", "http.listen=", "rpc.transport=own"]
     try:
-        config = load(assignments=[NO_TLS, *assignments, *ports], preset=DEV, force=True)
+        by_origin = {OWN_ORIGIN: [NO_TLS], **assignments, PORTS_ORIGIN: ports}
+        config = load(assignments=by_origin, preset=DEV, force=True)
 
         def announce(addresses: Mapping[str, object]) -> None:
             controlled.say(ready=dict(addresses))
 
         return run_broker(LiveConfig(config), announce, stage=controlled.stage)
     except (BrokerError, OSError) as error:
-        # The settings are given as if by --set, but come from a marker or from pytest's file.
-        controlled.say(failed=str(error).replace(" (--set)", " (of the test)", 1))
+        controlled.say(failed=str(error))
         return 1

@@ -219,7 +219,7 @@ def _running(
     config: pytest.Config, spawner: Spawner, directory: Path, own: Sequence[str]
 ) -> Iterator[RocketMQ]:
     """Runs a broker for a block, and deletes its store at the end."""
-    broker = RocketMQ(spawner, directory, [*config.getini(SETTINGS), *own])
+    broker = RocketMQ(spawner, directory, own, config.getini(SETTINGS))
     config.stash[RUNNING].append(broker)
     try:
         yield broker

@@ -37,6 +37,9 @@ DISK_FULL: Final = "disk_full"
 START_STEP: Final = "restart() of the fixture starts the broker again, with its store and address"
 CHECKING: Final = ("access.check=on", "access.check=users")
 ANY_PORT: Final = "127.0.0.1:0"
+SHARED_ORIGIN: Final = "rocketmq_settings in pytest's configuration"
+TEST_ORIGIN: Final = "of the test"
+STORE_ORIGIN: Final = "directory of the fixture"
 
 
 class LagRemains(AssertionError):
@@ -77,17 +80,24 @@ class RocketMQ:
     endpoint   address for clients, which restarts keep
     directory  directory for the store and the log
     settings   settings as for `serve --set`: "limits.max_message_size_bytes=1MiB"
+    shared     settings of all brokers of a run, which `settings` override
     Errors     of all methods: ClientError for a refused request; after `kill` or `stop`,
                BrokerEnded or, of methods that call the broker as a client, Unreachable
     """
 
-    def __init__(self, spawner: Spawner, directory: Path, settings: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        spawner: Spawner,
+        directory: Path,
+        settings: Sequence[str] = (),
+        shared: Sequence[str] = (),
+    ) -> None:
         self._spawner = spawner
-        self._settings = list(settings)
+        self._settings = {SHARED_ORIGIN: [*shared], TEST_ORIGIN: [*settings]}
         self._store, self._log = directory / "store", directory / "broker.log"
         self.access_key, self.secret_key = "", ""
         """Sign calls of the user `admin`; "" unless a setting turns access.check on."""
-        if any(one.replace(" ", "") in CHECKING for one in settings):
+        if any(one.replace(" ", "") in CHECKING for one in (*shared, *settings)):
             self._add_admin(directory / "admin_secret")
         self._log_begin = 0
         self.notes: list[str] = []
@@ -101,11 +111,11 @@ class RocketMQ:
         """Gives the broker a first user, whose keys sign the fixture's own calls."""
         self.access_key, self.secret_key = "admin", token_hex(16)
         path.write_text(self.secret_key)
-        self._settings.insert(0, f"access.admin_secret_path={path}")
+        self._settings[SHARED_ORIGIN].insert(0, f"access.admin_secret_path={path}")
 
     def _begin(self, listen: str) -> BrokerProcess:
         request = {
-            "assignments": [*self._settings, f"store.directory={self._store}"],
+            "assignments": {**self._settings, STORE_ORIGIN: [f"store.directory={self._store}"]},
             "listen": listen,
             "ahead_ms": self._ahead_ms,
         }
