@@ -9,6 +9,7 @@ import pytest
 from pocketmq.format.archived import ArchivedUpto
 from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskNearlyFull
 from pocketmq.model.stats import Gauge
+from pocketmq.model.step import Now
 from pocketmq.services.retention import (
     DISK,
     SIZE,
@@ -28,7 +29,7 @@ from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job
 from pocketmq.store.read.holding import LEASE, RetentionHolder
 from tests.kit.store_language import pauses_of
-from tests.sim.clock import at
+from tests.sim.clock import FakeClock, at
 
 HOUR_MS = 3_600_000
 NOW = 1_000 * HOUR_MS
@@ -374,6 +375,18 @@ async def test_expired_files_go_at_any_hour_once_when_an_operator_asks() -> None
     await house.round(17 * HOUR_MS)
     assert house.bases[0] == 5, "the hour counts again"
     assert not House(9, is_on=False).retention.expire_soon()
+
+
+async def test_a_moved_clock_lets_all_expired_files_go_at_once_at_any_hour() -> None:
+    house = House(20, hours="4", interval_ms=600_000)
+    clock = FakeClock(14 * HOUR_MS)
+    house.retention.step(Now(clock.monotonic_ms(), clock.wall_ms()))
+    await house.retention.look(clock)
+    assert house.bases[0] == 5
+    await house.round(17 * HOUR_MS)
+    assert house.bases[0] == 5, "the hour counts again"
+    house.blind = OSError("gone")
+    await house.retention.look(clock)
 
 
 async def test_by_size_files_go_until_the_log_is_short_enough() -> None:

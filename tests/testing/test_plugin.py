@@ -363,6 +363,11 @@ def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:
     run(manual.split("```python\n")[2].partition("```")[0]).assert_outcomes(passed=2)
 
 
+def test_retention_of_the_manual_runs(run: Run) -> None:
+    manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
+    run(manual.split("```python\n")[3].partition("```")[0]).assert_outcomes(passed=1)
+
+
 def test_a_refused_call_shows_the_lines_of_the_test_and_no_inside(run: Run) -> None:
     source = """
         from pocketmq import Message

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pocketmq.client import Client, Message, ReceiveQuery, StoredMessage
+from pocketmq.model.step import Clock
 from pocketmq.testing import LagRemains, RocketMQ
 from pocketmq.testing.controlled import Controlled
 
@@ -132,7 +133,7 @@ def test_a_receive_that_waits_is_answered_as_the_clock_passes_its_time(
     assert monotonic() - begin_s < 15
 
 
-def test_a_moved_clock_has_the_steps_of_store_and_services_looked_at() -> None:
+async def test_a_moved_clock_has_the_steps_of_store_and_services_looked_at() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         controlled = Controlled(ours)
@@ -145,7 +146,30 @@ def test_a_moved_clock_has_the_steps_of_store_and_services_looked_at() -> None:
 
             return SimpleNamespace(look=look)
 
-        opened: Any = SimpleNamespace(store=looking("store"), runner=looking("services"))
+        async def look(clock: Clock) -> None:
+            looked.append(("retention", clock.monotonic_ms() >= begin_ms + 60_000))
+
+        store = looking("store")
+        store.log = SimpleNamespace(file_size_bytes=9)
+        store.views = SimpleNamespace(expiry=SimpleNamespace(log_size_bytes=9))
+        opened: Any = SimpleNamespace(
+            store=store,
+            runner=looking("services"),
+            retention=SimpleNamespace(look=look),
+        )
         controlled._opened = opened
-        controlled.advance(60_000)
-    assert sorted(looked) == [("services", True), ("store", True)]
+        await controlled.advance(60_000)
+    assert sorted(looked) == [("retention", True), ("services", True), ("store", True)]
+
+
+@pytest.mark.rocketmq("store.commit_log_file_size_bytes=64KiB")
+def test_expired_messages_are_deleted_once_the_clock_has_moved(
+    rocketmq: RocketMQ, client_of_own: Client
+) -> None:
+    for _ in range(40):
+        client_of_own.send_many([Message("orders", bytes(2_000))] * 25)
+    assert len(rocketmq.messages("orders", count=1_000)) == 1_000
+    rocketmq.advance_clock(71 * HOUR_S)
+    assert len(rocketmq.messages("orders")) == 1_000
+    rocketmq.advance_clock(1 * HOUR_S)
+    assert len(rocketmq.messages("orders")) < 33

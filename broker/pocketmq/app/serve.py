@@ -254,7 +254,7 @@ async def _serve_once(
         up.callback(runner.close)
         await parts.recover()
         runner.run(*parts.steps, *outside.exports.steps(parts.backing))
-        await stage.prepare(Opened(store, runner, outside.server))
+        await stage.prepare(Opened(store, runner, parts.retention, outside.server))
         await ports.serve_slaves(config, parts.leader)
         up.push_async_callback(followers.close)
         replication.begin(store, parts, config)

@@ -16,6 +16,7 @@ from pocketmq.files.disk import Disk
 from pocketmq.model.step import Clock, SystemClock
 from pocketmq.rpc.service import Service
 from pocketmq.services.admin.topics import create_topic
+from pocketmq.services.retention import Retention
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.runner import Runner
 
@@ -29,10 +30,11 @@ WORLD: Final = SystemClock()
 
 
 class Opened(NamedTuple):
-    """A broker before it serves: its store, the runner of its steps, and its server."""
+    """A broker before it serves: its store, the runner of its steps, retention, and its server."""
 
     store: MessageStore
     runner: Runner
+    retention: Retention
     server: "GrpcioServer | OwnServer"
 
 

@@ -26,7 +26,7 @@ from pocketmq.model.errors import (
 from pocketmq.model.errors.code import shown_room
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
-from pocketmq.model.step import Next, Now
+from pocketmq.model.step import Clock, Next, Now
 from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job, Rounds, until_done
 from pocketmq.store.read.holding import ARCHIVE, RetentionHolder
@@ -271,9 +271,9 @@ class Retention:
     """
 
     __slots__ = (
-        "_any_hour", "_archived", "_asked", "_clock", "_disk_space", "_expire_topics", "_expiry",
-        "_find_holder", "_floors", "_hour_of", "_hours", "_is_on", "_needs_trim", "_now",
-        "_refusal", "_refuse", "_room", "_rounds", "_settings",
+        "_any_hour", "_archived", "_asked", "_begun_count", "_clock", "_disk_space", "_ended_count",
+        "_expire_topics", "_expiry", "_find_holder", "_floors", "_hour_of", "_hours", "_is_on",
+        "_needs_trim", "_now", "_refusal", "_refuse", "_room", "_rounds", "_settings",
         "expired_files", "holder", "stats", "unarchived_files",
     )  # fmt: skip
 
@@ -309,6 +309,7 @@ class Retention:
         self._clock = BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
+        self._begun_count = self._ended_count = 0
         self._needs_trim = False
         self._room = DiskRoom.ENOUGH
         self._refusal: BrokerError | None = None
@@ -390,8 +391,24 @@ class Retention:
         self._clock.wall_ms(now)
         return self._rounds.go_on()
 
+    async def look(self, clock: Clock) -> None:
+        """Deletes all expired files, at any hour and without pauses, after a test moved the clock.
+
+        Effects  rounds continue as before; a failure is logged
+        """
+        self.expire_soon()
+        begun_count = self._begun_count + 1
+        try:
+            while self._ended_count < begun_count or self._any_hour:
+                following = self.step(Now(clock.monotonic_ms(), clock.wall_ms()))
+                if following.mark is not None:
+                    await following.mark.reached(following.value)
+        except (BrokerError, OSError) as error:
+            logger.error("retention.failed", extra={"reason": str(error)})
+
     def _endless_rounds(self) -> Iterator[Next]:
         while True:
+            self._begun_count += 1
             self._any_hour, self._asked = self._asked or self._any_hour, False
             count, reason = 0, ""
             while count < self._settings.file_batch_max:
@@ -410,6 +427,7 @@ class Retention:
             pause_ms = self._settings.interval_ms
             if self._room is DiskRoom.REFUSE:
                 pause_ms = min(pause_ms, REFUSED_INTERVAL_MS)
+            self._ended_count = self._begun_count
             yield Next(self._now.monotonic_ms + pause_ms)
 
     def _expire_of_topics(self) -> Generator[Next, None, None]:

@@ -11,7 +11,9 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from inspect import isawaitable
 from typing import Any, Final
 
 from pocketmq.app.serve import run_broker
@@ -76,6 +78,7 @@ class Controlled:
         self._faults = Faults(self.cut_off)
         self._opened: Opened | None = None
         self._pending = b""
+        self._under_way: asyncio.Task[None] | None = None
         self._commands: Mapping[str, Callable[..., Any]] = {
             "advance": self.advance,
             "now": self._clock.wall_ms,
@@ -123,17 +126,36 @@ class Controlled:
     def _obey(self, command: dict[str, Any]) -> None:
         act = self._commands[command.pop("do")]
         try:
-            self.say(ok=act(**command))
+            answer = act(**command)
         except (KeyError, TypeError, ValueError) as error:
             self.say(wrong=str(error))
+            return
+        if isawaitable(answer):
+            self._under_way = asyncio.get_running_loop().create_task(self._say_later(answer))
+        else:
+            self.say(ok=answer)
+
+    async def _say_later(self, answer: Awaitable[object]) -> None:
+        self.say(ok=await answer)
 
     # -- commands ----------------------------------------------------------------------------------
 
-    def advance(self, ms: int) -> None:
-        """Advances the clock, and runs the steps that become due."""
+    async def advance(self, ms: int) -> None:
+        """Advances the clock, runs the steps that become due, and deletes expired messages."""
         self._clock.advance(ms)
         self._broker.store.look()
         self._broker.runner.look()
+        with suppress(BrokerError):  # The broker's log has the reason.
+            await self._expire()
+
+    async def _expire(self) -> None:
+        """Deletes expired messages; before that, a checkpoint must cover their files."""
+        store = self._broker.store
+        if store.views.expiry.log_size_bytes > store.log.file_size_bytes:
+            await store.caught_up()
+            await store.all_durable()
+            await store.views.flush.finish()
+        await self._broker.retention.look(self._clock)
 
     def inject(self, **fault: Any) -> int:
         """Adds a fault for calls; returns its number."""
