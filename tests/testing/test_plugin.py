@@ -156,7 +156,7 @@ def test_a_failure_reports_a_mistyped_topic(run: Run) -> None:
     assert text.count("Notes of the fixture rocketmq") == 2
     for note in (
         "messages('orders'): not in the topic yet: 1 delayed; advance_clock makes them due",
-        "messages('pay'): not in the topic yet: 1 of undecided transactions",
+        "messages('pay'): not in the topic yet: 1 of undecided transactions; advance_clock(60)",
         "lag('shipers'): there is no group 'shipers'; did you mean 'shippers'?",
     ):
         assert text.count(note) == 1, note

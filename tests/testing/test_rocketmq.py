@@ -279,7 +279,8 @@ def test_a_broker_that_hangs_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    request = {"assignments": [f"store.directory={tmp_path}/s"], "listen": ANY_PORT, "ahead_ms": 0}
+    settings = {"of the test": [f"store.directory={tmp_path}/s"]}
+    request = {"assignments": settings, "listen": ANY_PORT, "ahead_ms": 0}
     process = BrokerProcess(rocketmq_spawner, request, tmp_path / "log")
     os.kill(process.pid, signal.SIGSTOP)
     monkeypatch.setattr(broker_process, "ANSWER_S", 0.05)

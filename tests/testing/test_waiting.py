@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pocketmq.client import Client, Message, ReceiveQuery, StoredMessage
+from pocketmq.client import Client, Message, ReceiveQuery, StoredMessage, errors
 from pocketmq.model.step import Clock
 from pocketmq.testing import LagRemains, RocketMQ
 from pocketmq.testing.controlled import Controlled
+from pocketmq.testing.lag import SeenLag
 
 HOUR_S = 3_600
 
@@ -24,12 +25,13 @@ class Told(RocketMQ):
         self.left = list(left)
         self.look_count = 0
 
-    def _has_group(self, group: str) -> bool:
-        return True
-
-    def _left(self, group: str, topic: str) -> int | None:
+    def _look_at_lag(self, group: str, topic: str) -> SeenLag:
         self.look_count += 1
-        return self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        left = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        return SeenLag(left or 0, has_begun=left is not None)
+
+    def _refused_text(self) -> str:
+        return ""
 
 
 def test_one_look_at_which_nothing_is_left_is_not_believed() -> None:
@@ -70,6 +72,90 @@ def test_a_group_that_nobody_made_is_not_taken_for_one_that_is_done(
     rocketmq_module.wait_for_lag_0("late")
 
 
+def test_a_group_that_has_not_begun_in_an_empty_topic_is_waited_for(
+    rocketmq_module: RocketMQ, client: Client
+) -> None:
+    wait = rocketmq_module.wait_for_lag_0
+    rocketmq_module.create_topic("empty")
+    with pytest.raises(LagRemains, match="group nobody does not exist"):
+        wait("nobody", "empty", timeout=0)
+    rocketmq_module.create_group("idle")
+    with pytest.raises(LagRemains, match="group idle did not begin to consume topic empty within"):
+        wait("idle", "empty", timeout=0)
+    client.send(Message("other", b"x"))
+    client.receive(ReceiveQuery("idle", "other"))
+    with pytest.raises(LagRemains, match=r"idle did not begin to consume topic empty within 0 s$"):
+        wait("idle", "empty", timeout=0)
+    client.receive(ReceiveQuery("idle", "empty"))
+    wait("idle", "empty")
+
+
+def test_a_topic_and_a_group_that_are_made_later_are_waited_for(
+    rocketmq_module: RocketMQ, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, count = rocketmq_module._look_at_lag, 0
+
+    def looking(group: str, topic: str) -> SeenLag:
+        nonlocal count
+        count += 1
+        if count == 2:
+            client.send(Message(topic, b"x"))
+        if count == 3:
+            rocketmq_module.create_group(group)
+            for _ in client.consume(ReceiveQuery(group, topic), count_max=1):
+                pass
+        return look(group, topic)
+
+    monkeypatch.setattr(rocketmq_module, "_look_at_lag", looking)
+    rocketmq_module.wait_for_lag_0("g-later", "t-later")
+    assert count >= 5
+    with pytest.raises(LagRemains, match=r"topic t-latre did not exist within 0 s; did you mean"):
+        rocketmq_module.wait_for_lag_0("g-later", "t-latre", timeout=0)
+
+
+def test_what_is_left_is_told_by_its_kind(rocketmq: RocketMQ, client_of_own: Client) -> None:
+    rocketmq.create_group("g")
+    for _ in range(3):
+        client_of_own.send(Message("orders", b"x"))
+    rocketmq.messages("orders", count=3)
+    leased = client_of_own.receive(ReceiveQuery("g", "orders", max_messages=2, wait_ms=5_000))
+    while len(leased) < 2:
+        leased += client_of_own.receive(ReceiveQuery("g", "orders", max_messages=1))
+    client_of_own.send_back("g", "orders", [(leased[0].receipt_handle, 3)])
+    parts = "1 unread, 1 leased and not acknowledged, 1 waiting for a retry"
+    with pytest.raises(LagRemains, match=f"g had 3 messages to consume after 0 s: {parts}"):
+        rocketmq.wait_for_lag_0("g", timeout=0)
+    assert rocketmq.lag("g") == 3
+
+
+def test_a_wait_reports_calls_that_were_refused_before(
+    rocketmq: RocketMQ, client_of_own: Client
+) -> None:
+    for group in ("g", "h"):
+        with pytest.raises(errors.TopicNotFound):
+            client_of_own.receive(ReceiveQuery(group, "orders"))
+    client_of_own.send(Message("orders", b"x"))
+    with pytest.raises(errors.GroupNotFound):
+        client_of_own.receive(ReceiveQuery("g", "orders"))
+    with pytest.raises(LagRemains) as raised:
+        rocketmq.wait_for_lag_0("g", "orders", timeout=0)
+    assert str(raised.value) == (
+        "group g does not exist: within 0 s no consumer named it; "
+        "Receive was refused, as topic 'orders' did not exist; "
+        "Receive was refused, as group 'g' did not exist"
+    )
+    rocketmq.mark_log()
+    with pytest.raises(LagRemains, match=r"no consumer named it$"):
+        rocketmq.wait_for_lag_0("g", "orders", timeout=0)
+    for number in range(20):
+        with pytest.raises(errors.TopicNotFound):
+            client_of_own.receive(ReceiveQuery("g", f"unknown-{number}"))
+    with pytest.raises(LagRemains) as raised:
+        rocketmq.wait_for_lag_0("g", "orders", timeout=0)
+    assert str(raised.value).count("refused") == 8
+    assert str(raised.value).endswith("'unknown-19' did not exist")
+
+
 def test_messages_of_a_topic_that_is_made_meanwhile_are_waited_for(
     rocketmq_module: RocketMQ, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +176,8 @@ def test_messages_of_a_topic_that_is_made_meanwhile_are_waited_for(
 def test_a_topic_that_does_not_exist_has_no_messages(rocketmq_module: RocketMQ) -> None:
     assert rocketmq_module.messages("never-made") == []
     assert rocketmq_module.messages("never-made", count=1, timeout=0) == []
+    with pytest.raises(ValueError, match="count is -1: it is 0 or more"):
+        rocketmq_module.messages("never-made", count=-1)
 
 
 @pytest.mark.parametrize("delay_s", [10, HOUR_S])

@@ -85,6 +85,8 @@ class Controlled:
             "inject": self.inject,
             "clear": self._faults.clear,
             "hits": self._faults.hits,
+            "refusals": self._faults.refusals,
+            "forget_refusals": self._faults.forget_refusals,
             "fill_disk": self.fill_disk,
             "free_disk": self.free_disk,
             "cut_off": self.cut_off,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pocketmq.files.disk import Disk
-from pocketmq.model.errors import BrokerError, Code, Unavailable
+from pocketmq.model.errors import BrokerError, Code, GroupNotFound, TopicNotFound, Unavailable
 from pocketmq.model.nearness import nearest
 from pocketmq.rpc.call import Call
 from pocketmq.rpc.service import Handler, Method, Refuse, Service, Shortcut, WireStatus
@@ -44,6 +44,7 @@ NAMES: Final = (
     {"UpdateOffset", "CommitOffset"},
 )
 """Methods of RocketMQ's protocol, and of `pocketmq.v1` under another name: a fault hits both."""
+REFUSAL_COUNT_MAX: Final = 8
 CALL_FAULTS: Final = (REFUSE, DELAY, LOSE_ANSWER)
 
 
@@ -100,12 +101,13 @@ class Faults:
     cut_off   breaks all connections
     """
 
-    __slots__ = ("_by_number", "_cut_off", "_methods", "_numbers")
+    __slots__ = ("_by_number", "_cut_off", "_methods", "_numbers", "_refusals")
 
     def __init__(self, cut_off: Callable[[], None]) -> None:
         self._by_number: dict[int, CallFault] = {}
         self._methods: set[str] = set()
         self._numbers = count(1)
+        self._refusals: dict[tuple[str, str, str], None] = {}
         self._cut_off = cut_off
 
     def add(self, fault: CallFault) -> int:
@@ -130,10 +132,29 @@ class Faults:
         """Returns the number of calls that a fault has hit."""
         return self._by_number[number].hits
 
+    def refusals(self) -> list[tuple[str, str, str]]:
+        """Returns the last calls that were refused because a topic or group did not exist.
+
+        Shape   (method, "topic" or "group", its name), each once, at most REFUSAL_COUNT_MAX
+        """
+        return [*self._refusals]
+
+    def forget_refusals(self) -> None:
+        """Forgets the refused calls, as a new test begins."""
+        self._refusals.clear()
+
+    def _note(self, error: BrokerError, method: Method) -> None:
+        if isinstance(error, TopicNotFound):
+            self._refusals[(method.name, "topic", error.topic)] = None
+        elif isinstance(error, GroupNotFound):
+            self._refusals[(method.name, "group", error.group)] = None
+        if len(self._refusals) > REFUSAL_COUNT_MAX:
+            del self._refusals[next(iter(self._refusals))]
+
     def around(self, services: Sequence[Service]) -> list[Service]:
         """Returns the services with faults around their handlers."""
         return [
-            replace(one, methods=tuple(map(self._around, one.methods)), refuse=_refusing(one))
+            replace(one, methods=tuple(map(self._around, one.methods)), refuse=self._refusing(one))
             if one.name in FAULTY_SERVICES
             else one
             for one in services
@@ -164,6 +185,17 @@ class Faults:
 
         return handler
 
+    def _refusing(self, service: Service) -> Refuse:
+        """Wraps a service's conversion of errors to replies, to convert injected errors."""
+
+        def refuse(error: BrokerError, method: Method) -> Any:
+            self._note(error, method)
+            if service.name != OWN or not isinstance(error, Injected):
+                return service.refuse(error, method)
+            return WireStatus(PLAIN_CODES.get(error.code.value // 100, INTERNAL), str(error), b"")
+
+        return refuse
+
     async def _answer(self, fault: CallFault, handler: Handler, request: Any, call: Call) -> Any:
         await _begin(fault)
         answer = handler(request, call)
@@ -186,17 +218,6 @@ class Faults:
                     yield answer
 
         return handler
-
-
-def _refusing(service: Service) -> Refuse:
-    """Wraps a service's conversion of errors to replies, to convert injected errors."""
-
-    def refuse(error: BrokerError, method: Method) -> Any:
-        if service.name != OWN or not isinstance(error, Injected):
-            return service.refuse(error, method)
-        return WireStatus(PLAIN_CODES.get(error.code.value // 100, INTERNAL), str(error), b"")
-
-    return refuse
 
 
 def _check(what: str, given: str, known: Iterable[str], others: Iterable[str] = ()) -> None:

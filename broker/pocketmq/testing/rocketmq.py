@@ -8,9 +8,9 @@ inject_fault                        calls that fail, wait or lose their replies;
 kill, restart, drop_connections     crashes and orderly stops
 """
 
-import asyncio
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
@@ -18,10 +18,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pocketmq.testing.broker_process import BrokerEnded, BrokerProcess, Spawner
+from pocketmq.testing.lag import (
+    GROUP,
+    TOPIC,
+    SeenLag,
+    blocked_loop,
+    hint_of,
+    look_at_lag,
+    remains,
+    topic_names,
+)
 
 if TYPE_CHECKING:
     from pocketmq.client import Client, StoredMessage
-    from pocketmq.model.administration import Page, TopicLag
 
 Value = TypeVar("Value")
 
@@ -35,6 +44,10 @@ LOG_SIZE_MAX: Final = 64 * 1024
 """Upper limit of a log's bytes in the report of a failure."""
 DISK_FULL: Final = "disk_full"
 START_STEP: Final = "restart() of the fixture starts the broker again, with its store and address"
+UNDECIDED: Final = (
+    "of undecided transactions; advance_clock(60) makes checks due, client.answer_checks or the "
+    "producer decides"
+)
 CHECKING: Final = ("access.check=on", "access.check=users")
 ANY_PORT: Final = "127.0.0.1:0"
 SHARED_ORIGIN: Final = "rocketmq_settings in pytest's configuration"
@@ -170,12 +183,14 @@ class RocketMQ:
         count    wait until there are this many messages; the topic may be created meanwhile
         timeout  seconds to wait; afterwards the method returns the existing messages. If the topic
                  does not exist, it returns [], and the report of a failed test contains a note
-        Errors   TypeError: count or timeout is no number
+        Errors   TypeError: count or timeout is no number; ValueError: count is negative
         """
         from pocketmq.client import errors
 
         _check_number("count", count)
         _check_number("timeout", timeout)
+        if count < 0:
+            raise ValueError(f"count is {count}: it is 0 or more")
 
         def look() -> "list[StoredMessage] | None":
             try:
@@ -190,7 +205,7 @@ class RocketMQ:
 
     def _note_absence(self, method: str, kind: str, name: str, names: Iterable[str]) -> None:
         """Notes that a topic or group does not exist, as its name may be mistyped."""
-        self._note(f"{method}({name!r}): there is no {kind} {name!r}{_hint_of(name, names)}")
+        self._note(f"{method}({name!r}): there is no {kind} {name!r}{hint_of(name, names)}")
 
     def _note_lack(self, topic: str, *, exists: bool) -> None:
         """Notes why a topic may have fewer messages than the test waited for."""
@@ -199,7 +214,7 @@ class RocketMQ:
         group = topic.removeprefix(DLQ_PREFIX)
         groups = self._group_names()
         if group != topic and group in groups:
-            lag = self._left(group, "") or 0
+            lag = self._look_at_lag(group, "").left
             self._note(
                 f"messages({topic!r}): the other messages of group {group!r} are no dead letters "
                 f"yet: {lag} unread, leased, or waiting for a retry"
@@ -207,7 +222,7 @@ class RocketMQ:
         elif exists:
             self._note_held_back(topic)
         else:
-            names = [*self._topic_names(), *map(dead_letter_topic, groups)]
+            names = [*topic_names(self.client.admin), *map(dead_letter_topic, groups)]
             self._note_absence("messages", "topic", topic, names)
 
     def explain(self, error: BaseException) -> None:
@@ -221,10 +236,10 @@ class RocketMQ:
 
         name = str(getattr(error, kind))
         try:
-            names = [*self._topic_names()] if kind == "topic" else self._group_names()
+            names = [*topic_names(self.client.admin)] if kind == "topic" else self._group_names()
         except ClientError:
             return
-        hint = _hint_of(name, names)
+        hint = hint_of(name, names)
         lead = f"{hint.rstrip('?')}, or" if hint else ":"
         self._note(f"there is no {kind} {name!r}{lead} is create_{kind}({name!r}) missing?")
 
@@ -233,7 +248,7 @@ class RocketMQ:
         admin = self.client.admin
         for count, state in (
             (len(admin.list_delayed(topic).items), "delayed; advance_clock makes them due"),
-            (len(admin.list_transactions(topic=topic)), "of undecided transactions"),
+            (len(admin.list_transactions(topic=topic)), UNDECIDED),
         ):
             if count:
                 self._note(f"messages({topic!r}): not in the topic yet: {count} {state}")
@@ -268,77 +283,64 @@ class RocketMQ:
         if not self._has_group(group):
             names = self._group_names()
             self._note_absence("lag", "group", group, names)
-            if hint := _hint_of(group, names):
+            if hint := hint_of(group, names):
                 warnings.warn(f"there is no group {group!r}{hint}", stacklevel=2)
-        return self._left(group, topic) or 0
+        return self._look_at_lag(group, topic).left
 
     def _group_names(self) -> list[str]:
         return [one.name for one in self.client.admin.list_groups().items]
 
-    def _left(self, group: str, topic: str) -> int | None:
-        """Returns the lag, None for a group that does not consume any topic yet."""
-        from pocketmq.client import errors
-
-        try:
-            lags = [*self._lags(group, topic)]
-        except errors.GroupNotFound:
-            lags = []
-            if topic:
-                return sum(int(one.max_offset - one.min_offset) for one in self._queues(topic))
-        return sum(map(_left, lags)) + self._delayed_retry_count(group) if lags else None
-
-    def _delayed_retry_count(self, group: str) -> int:
-        """Returns the number of a group's messages that wait for the delay of their retry.
-
-        They are in no topic of the group until the delay has passed.
-        """
-        from pocketmq.model.topic import RETRY_PREFIX
-
-        list_delayed, topic = self.client.admin.list_delayed, RETRY_PREFIX + group
-        return sum(1 for _ in _all_of(lambda token: list_delayed(topic, page_token=token)))
-
-    def _queues(self, topic: str) -> Sequence[Any]:
-        return self.client.admin.describe_topic(topic).queues
-
-    def _lags(self, group: str, topic: str) -> "Iterator[TopicLag]":
-        from pocketmq.model.topic import RETRY_PREFIX
-
-        admin = self.client.admin
-        found = {lag.topic: lag for lag in admin.group_lag(group, topic)}
-        yield from found.values()
-        own = RETRY_PREFIX + group
-        for name in self._topic_names():
-            if name not in found and (name == own or name.startswith((own + "_", own + "+"))):
-                yield from admin.group_lag(group, name)
-
-    def _topic_names(self) -> Iterator[str]:
-        list_topics = self.client.admin.list_topics
-        found = _all_of(lambda token: list_topics(page_token=token, include_system=True))
-        return (topic.name for topic in found)
+    def _look_at_lag(self, group: str, topic: str) -> SeenLag:
+        return look_at_lag(self.client.admin, group, topic)
 
     def wait_for_lag_0(self, group: str, topic: str = "", timeout: float = WAIT_S) -> None:
-        """Waits until a group has consumed and acknowledged all messages.
+        """Waits until a group has begun to consume, and has acknowledged all messages.
 
-        topic    wait for this topic, even if the group has not begun to consume it; "": wait for
-                 all topics of the group, which must consume at least one
+        A group begins with its first receive, or with its first commit of an offset. Messages that
+        are sent later are not waited for.
+
+        topic    wait for this topic, which may be created meanwhile; "": wait for all topics in
+                 which the group has begun, at least one
         timeout  seconds
-        Errors   LagRemains: messages are left, or the group has not begun to consume; TypeError:
-                 timeout is no number
+        Errors   LagRemains: messages are left, the group has not begun to consume, or the topic
+                 does not exist; TypeError: timeout is no number
         """
         _check_number("timeout", timeout)
         looks, end_s = 0, monotonic() + timeout
         while looks < SURE_LOOKS:
-            left = self._left(group, topic)
-            looks = looks + 1 if left == 0 else 0
-            if left != 0 and monotonic() >= end_s:
-                text = _remains(group, topic, left, timeout)
-                if not self._has_group(group):
-                    text = (
-                        f"group {group} does not exist: within {timeout:g} s no consumer named it"
-                        f"{_hint_of(group, self._group_names())}"
-                    )
-                raise LagRemains(text + _blocked_loop())
+            seen = self._seen_lag(group, topic)
+            looks = looks + 1 if seen.is_done else 0
+            if not seen.is_done and monotonic() >= end_s:
+                text = self._lag_text(group, topic, seen, timeout)
+                raise LagRemains(text + self._refused_text() + blocked_loop())
             sleep(LOOK_AGAIN_S)
+
+    def _seen_lag(self, group: str, topic: str) -> SeenLag:
+        from pocketmq.client import errors
+
+        try:
+            return self._look_at_lag(group, topic)
+        except errors.TopicNotFound:
+            return SeenLag(missing=TOPIC)
+
+    def _lag_text(self, group: str, topic: str, seen: SeenLag, timeout: float) -> str:
+        if seen.missing == TOPIC:
+            names = topic_names(self.client.admin)
+            return f"topic {topic} did not exist within {timeout:g} s{hint_of(topic, names)}"
+        if seen.missing == GROUP:
+            return (
+                f"group {group} does not exist: within {timeout:g} s no consumer named it"
+                f"{hint_of(group, self._group_names())}"
+            )
+        return remains(group, topic, seen, timeout)
+
+    def _refused_text(self) -> str:
+        """Returns the calls of clients that were refused because a topic or group was missing."""
+        texts = [
+            f"{method} was refused, as {kind} {name!r} did not exist"
+            for method, kind, name in self._process.ask("refusals")
+        ]
+        return "".join(f"; {text}" for text in texts)
 
     def _has_group(self, group: str) -> bool:
         from pocketmq.client import errors
@@ -462,6 +464,8 @@ class RocketMQ:
     def mark_log(self) -> None:
         """Makes `log` begin at its present end, and forgets the notes."""
         self.notes.clear()
+        with suppress(BrokerEnded):
+            self._process.ask("forget_refusals")
         self._log_begin = self._log.stat().st_size
 
     @property
@@ -481,52 +485,6 @@ def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
         return
 
 
-def _all_of(ask: "Callable[[str], Page[Value]]") -> Iterator[Value]:
-    """Yields the items of all pages of a list; `ask` returns the page of a token."""
-    token = ""
-    while True:
-        page = ask(token)
-        yield from page.items
-        token = page.next_page_token
-        if not token:
-            return
-
-
-def _hint_of(name: str, names: Iterable[str]) -> str:
-    """Returns a question for the known name that the caller may have meant; "" without one."""
-    from pocketmq.model.nearness import NEAR, nearest
-
-    near = nearest(name, names, NEAR)
-    return f"; did you mean {near!r}?" if near else ""
-
-
 def _check_number(name: str, given: object) -> None:
     if not isinstance(given, int | float):
         raise TypeError(f"{name} is a number, such as 30, not {given!r}")
-
-
-def _remains(group: str, topic: str, left: int | None, timeout: float) -> str:
-    where = f" in topic {topic}" if topic else ""
-    if left is None:
-        return f"group {group} did not begin to consume within {timeout:g} s"
-    noun = "message" if left == 1 else "messages"
-    return f"group {group} had {left} {noun} to consume{where} after {timeout:g} s"
-
-
-def _blocked_loop() -> str:
-    """Returns advice for a caller whose event loop could run no consumer during the wait."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return ""
-    return (
-        "; the test's event loop stood still meanwhile: "
-        "await asyncio.to_thread(rocketmq.wait_for_lag_0, ...)"
-    )
-
-
-def _left(lag: "TopicLag") -> int:
-    """Returns the lag in a topic: all messages, if the group has no offset in the topic."""
-    if any(queue.committed_offset is not None for queue in lag.queues):
-        return lag.lag_messages
-    return sum(queue.max_offset - queue.min_offset for queue in lag.queues)
