@@ -23,6 +23,7 @@ from pocketmq.config.load import load
 from pocketmq.model.errors import BrokerError, DiskFull
 from pocketmq.model.step import SystemClock
 from pocketmq.rpc.own.server import OwnServer
+from pocketmq.store.job import Job
 from pocketmq.testing.faults import CallFault, Faults, FillableDisk
 
 # -- a movable clock ---------------------------------------------------------------------------
@@ -78,7 +79,7 @@ class Controlled:
         self._faults = Faults(self.cut_off)
         self._opened: Opened | None = None
         self._pending = b""
-        self._under_way: asyncio.Task[None] | None = None
+        self._under_way: Job[None] | None = None
         self._commands: Mapping[str, Callable[..., Any]] = {
             "advance": self.advance,
             "now": self._clock.wall_ms,
@@ -133,7 +134,7 @@ class Controlled:
             self.say(wrong=str(error))
             return
         if isawaitable(answer):
-            self._under_way = asyncio.get_running_loop().create_task(self._say_later(answer))
+            self._under_way = Job(self._say_later(answer))
         else:
             self.say(ok=answer)
 

@@ -1,4 +1,4 @@
-"""The lag of a group as a test sees it, and the texts about a group that is not done.
+"""The lag of a group as a test sees it, and texts about an unfinished group.
 
 unread ─► leased ─► acknowledged
              └─► waiting for a retry ─► leased again

@@ -1,6 +1,7 @@
 """Forks brokers for the tests of one process; standard input is its control socket.
 
-    test    ─► {"assignments": {origin: […]}, "listen": …, "ahead_ms": 0} and two descriptors: control, log
+    test    ─► {"assignments": {origin: […]}, "listen": …, "ahead_ms": 0}
+               and two descriptors: control, log
     spawner ─► the process id of the broker
 
 Importing a broker takes longer than starting one, so the spawner imports it once. Each broker
