@@ -1,8 +1,22 @@
 """The client's values have the proto's names and numbers."""
 
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import signature
+
 import pytest
 
-from pocketmq.client import Message, Shape, TailQuery, Wait
+from pocketmq.client import (
+    GroupSettings,
+    KeyQuery,
+    Message,
+    PullQuery,
+    ReceiveQuery,
+    Shape,
+    TailQuery,
+    Wait,
+)
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.reading import Bound, PullStatus
 from pocketmq.rpc.pb import broker_pb2 as pb
@@ -27,3 +41,35 @@ def test_a_text_is_no_body_and_no_list_of_keys() -> None:
 def test_a_tail_has_one_beginning() -> None:
     with pytest.raises(ValueError, match="two beginnings: set one of them"):
         TailQuery("t", since_ms=0, last_count=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (ReceiveQuery, ("g", "t")),
+        (PullQuery, ("t", 0, 0)),
+        (TailQuery, ("t",)),
+        (KeyQuery, ("t", "k")),
+        (Message, ("t", b"x")),
+        (GroupSettings, ()),
+    ],
+)
+def test_an_unknown_keyword_is_answered_with_the_fields(
+    kind: Callable[..., object], given: tuple[object, ...]
+) -> None:
+    names = [*signature(kind).parameters]
+    with pytest.raises(TypeError) as raised:
+        kind(*given, counts=3)
+    of = getattr(kind, "__name__", "")
+    assert str(raised.value) == f"{of} has no counts; it has {', '.join(names)}"
+    assert kind(*given) == kind(**dict(zip(names, given, strict=False)))
+    if given:
+        with pytest.raises(TypeError, match="missing"):
+            kind()
+
+
+def test_values_are_copied_with_other_fields() -> None:
+    query = KeyQuery("t", "k")
+    assert pickle.loads(pickle.dumps(query._replace(count_max=3))) == KeyQuery("t", "k", 3)
+    with pytest.raises(TypeError, match="ReceiveQuery has no count; it has group, topic, max_"):
+        replace(ReceiveQuery("g", "t"), count=1)  # type: ignore[call-arg]

@@ -365,7 +365,13 @@ def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:
 
 def test_retention_of_the_manual_runs(run: Run) -> None:
     manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
-    run(manual.split("```python\n")[3].partition("```")[0]).assert_outcomes(passed=1)
+    run(manual.split("```python\n")[4].partition("```")[0]).assert_outcomes(passed=1)
+
+
+def test_coroutines_of_the_manual_run(run: Run) -> None:
+    manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
+    text = manual.split("```python\n")[3].partition("```")[0]
+    run(text, "-p", "asyncio", "-o", "asyncio_mode=auto").assert_outcomes(passed=1)
 
 
 def test_a_refused_call_shows_the_lines_of_the_test_and_no_inside(run: Run) -> None:

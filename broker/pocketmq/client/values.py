@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pocketmq.model.administration import GroupSettings, GroupStats, QueueState, TopicCounts
 from pocketmq.model.batch import PutStatus
 from pocketmq.model.message import StoredMessage
+from pocketmq.model.named_fields import lists_fields
 from pocketmq.model.reading import PullStatus
 
 
@@ -25,6 +26,7 @@ class Shape(Enum):
     RECORDS = 1
 
 
+@lists_fields
 @dataclass(frozen=True)
 class Message:
     """A message to send; None and "" mean unset.
@@ -134,6 +136,7 @@ class OpenTransaction(NamedTuple):
     producer_count: int
 
 
+@lists_fields
 @dataclass(frozen=True)
 class PullQuery:
     """Parameters of a pull; a limit of 0 means the broker's default.
@@ -159,10 +162,12 @@ class PullQuery:
     begin: str = ""
 
 
+@lists_fields
 @dataclass(frozen=True)
 class ReceiveQuery:
     """Parameters of a receive for a group; a limit of 0 means the broker's default.
 
+    max_messages   upper limit of messages, up to 32; 0: 32
     invisible_ms   duration of each lease, in which no other consumer of the group gets the message
     wait_ms        longest wait for messages, up to 30 s; 0: none, or 15 s in `consume`
     expression     tags, "a||b", or SQL if `sql` is set
@@ -207,6 +212,7 @@ class Leased(NamedTuple):
         return self.message.body
 
 
+@lists_fields
 class KeyQuery(NamedTuple):
     """Parameters of a query by key; times in ms, 0 means the broker's default."""
 
@@ -218,6 +224,7 @@ class KeyQuery(NamedTuple):
     page_token: str = ""
 
 
+@lists_fields
 @dataclass(frozen=True)
 class TailQuery:
     """Parameters of a tail; without `since_ms` and `last_count` it begins at the queues' ends.

@@ -11,6 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from pocketmq.model.decimal import SUMMABLE_MAX, number_of
 from pocketmq.model.errors import IllegalPageToken, RequestError
+from pocketmq.model.named_fields import lists_fields
 from pocketmq.model.names import check_number
 
 PAGE_SIZE_DEFAULT: Final = 100
@@ -137,6 +138,7 @@ class GroupStats(NamedTuple):
     member_count: int
 
 
+@lists_fields
 class GroupSettings(NamedTuple):
     """Settings of a group; None: the setting stays, or for a new group, RocketMQ's default.
 
