@@ -358,20 +358,20 @@ def test_a_wait_of_a_task_gets_the_same_notice() -> None:
     assert asyncio.run(idle()) == ""
 
 
-def test_transactions_and_dead_letters_of_the_manual_run(run: Run) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("test_an_order_is_placed_with_the_third_attempt", 1),
+        ("test_a_lost_producer_is_asked", 2),
+        ("test_everything_is_shipped", 1),
+        ("test_old_orders_are_deleted", 1),
+    ],
+)
+def test_examples_of_the_manual_run(run: Run, name: str, count: int) -> None:
     manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
-    run(manual.split("```python\n")[2].partition("```")[0]).assert_outcomes(passed=2)
-
-
-def test_retention_of_the_manual_runs(run: Run) -> None:
-    manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
-    run(manual.split("```python\n")[4].partition("```")[0]).assert_outcomes(passed=1)
-
-
-def test_coroutines_of_the_manual_run(run: Run) -> None:
-    manual = (SOURCE_ROOT.parent / "docs/howto/testing.md").read_text()
-    text = manual.split("```python\n")[3].partition("```")[0]
-    run(text, "-p", "asyncio", "-o", "asyncio_mode=auto").assert_outcomes(passed=1)
+    (block,) = (text for text in manual.split("```python\n") if f"def {name}(" in text)
+    asyncio_options = ("-p", "asyncio", "-o", "asyncio_mode=auto")
+    run(block.partition("```")[0], *asyncio_options).assert_outcomes(passed=count)
 
 
 def test_a_refused_call_shows_the_lines_of_the_test_and_no_inside(run: Run) -> None:
