@@ -27,7 +27,7 @@ from pocketmq.rpc.replication.fencing import Claim, Fencer
 from pocketmq.rpc.replication.follower_port import FollowerPort
 from pocketmq.rpc.replication.following import Dial, FollowerLink
 from pocketmq.services.replication.confirming import InSync
-from pocketmq.services.replication.followers import Followers, Greeting
+from pocketmq.services.replication.followers import Followers, Greeting, always_admitted
 from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.roles import Link, Roles
 from pocketmq.services.replication.table_copy import TableCopy
@@ -177,8 +177,8 @@ class Node:
         greeting = Greeting(self.name, "DefaultCluster", self.name)
         self._port.serve(
             Followers(
-                self.store, self.leader, self.identity, self.terms, greeting, lambda token: None,
-                fence,
+                self.store, self.leader, self.identity, self.terms, greeting,
+                lambda token: always_admitted, fence,
             )
         )  # fmt: skip
         if self.terms.fence is not None:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from pocketmq.rpc.service import GRPC, REMOTING, Service
 from pocketmq.rpc.v1.service_table import rules_of
 from pocketmq.rpc.v2.service_table import TABLE as OFFICIAL
 from pocketmq.services.access.access import Access
+from pocketmq.services.replication.followers import WhenLost, always_admitted
 from pocketmq.services.replication.handshake import signature_of
 from pocketmq.store.tables.tables import Tables
 from pocketmq.store.tables.users import UserTable
@@ -87,14 +89,17 @@ class AccessControl:
         self.access.table.load()
         self.access.refresh()
 
-    def check_follower(self, token: str) -> None:
+    def check_follower(self, token: str) -> WhenLost:
         """Checks that the token of a follower was signed by an admin, if calls must be signed.
 
+        Returns  a function that calls another one when the user is no longer such an admin
         Errors   Unauthenticated, AdminsOnly
         """
-        if self.is_checked:
-            rights = self.access.caller(*signature_of(token))
-            self.access.check_admin(rights, "follow this broker")
+        if not self.is_checked:
+            return always_admitted
+        rights = self.access.caller(*signature_of(token))
+        self.access.check_admin(rights, "follow this broker")
+        return partial(self.access.when_gone, rights, needs_admin=True)
 
     def guarded(self, services: Iterable[Service], tables: Tables) -> list[Service]:
         """Returns the services to serve, each with the guard if calls must be signed.

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,10 @@ def dial_of(leader: str, config: Config, clock: Clock) -> Dial:
     clock    real time, for signatures
     Errors   IllegalConfig: the secret cannot be read
     """
-    user = config.replication.user
-    secret = _secret(config) if user else ""
+    signer = _signer(config)
 
     def token() -> str:
+        user, secret = signer()
         if not user:
             return ""
         date = date_from_ms(clock.wall_ms())
@@ -49,15 +50,34 @@ def master_dial_of(leader: str, config: Config) -> Dial:
 
     Errors   IllegalConfig: the secret cannot be read
     """
-    user = config.replication.user
     address = leader.removeprefix(ROCKETMQ)
     host = address.rpartition(":")[0]
 
     def other(port: int) -> Awaitable[Streams]:
         return _dial(f"{host}:{port}")
 
-    signer = (user, _secret(config)) if user else ("", "")
-    return Dial(leader, partial(_dial, address), open_port=other, user=signer)
+    return Dial(leader, partial(_dial, address), open_port=other, signer=_signer(config))
+
+
+def _signer(config: Config) -> Callable[[], tuple[str, str]]:
+    """Returns a function that returns (access key, secret): ("", "") without a user.
+
+    The secret is read at each call, so that a changed one needs no restart. If that fails, the
+    last secret is used: the file may be replaced at that moment.
+    Errors   IllegalConfig: the secret cannot be read now
+    """
+    user = config.replication.user
+    if not user:
+        return lambda: ("", "")
+    secret = _secret(config)
+
+    def signer() -> tuple[str, str]:
+        nonlocal secret
+        with suppress(IllegalConfig):
+            secret = _secret(config)
+        return user, secret
+
+    return signer
 
 
 def _secret(config: Config) -> str:

@@ -142,7 +142,9 @@ class ReplicationSection:
     user: str = knob(
         "", "Access key of an admin of the leader, with which a follower signs; empty: unsigned."
     )
-    secret_path: str = knob("", "File with the secret of replication.user.")
+    secret_path: str = knob(
+        "", "File with the secret of replication.user, read for each connection to the leader."
+    )
     in_sync_replicas: int = knob(
         1, "Number of brokers, this one included, that must have a message before it is "
         "acknowledged and visible to consumers; 1: no follower.",

@@ -151,6 +151,35 @@ def test_who_is_made_again_or_turned_on_again_is_another_user() -> None:
     assert ended == ["first"]
 
 
+def test_what_only_an_admin_may_do_ends_with_its_rights() -> None:
+    access = access_of()
+    roster = access.table.roster
+    roster.change("app", is_admin=True)
+    access.refresh()
+    rights, ended = access.caller(*signed().values()), list[str]()
+    access.when_gone(rights, lambda: ended.append("admin's"), needs_admin=True)
+    access.when_gone(rights, lambda: ended.append("user's"))
+    access.refresh()
+    assert not ended
+    roster.change("app", is_admin=False)
+    access.refresh()
+    assert ended == ["admin's"]
+    roster.change("app", is_enabled=False)
+    access.refresh()
+    assert ended == ["admin's", "user's"]
+    assert not access._open
+
+
+def test_what_begins_after_its_user_is_gone_ends_at_once() -> None:
+    access, ended = access_of(), list[str]()
+    rights = access.caller(*signed().values())
+    access.table.roster.remove("app")
+    access.refresh()
+    access.when_gone(rights, lambda: ended.append("late"))()
+    assert ended == ["late"]
+    assert not access._open
+
+
 async def test_what_is_saved_holds_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     access = access_of()

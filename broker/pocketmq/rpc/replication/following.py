@@ -70,14 +70,15 @@ class Dial(NamedTuple):
     open        opens a connection
     token       returns the token of a hello made now (handshake.py)
     open_port   opens a connection to another port of a master of RocketMQ
-    user        (access key, secret) that sign requests to a master of RocketMQ; ("", ""): unsigned
+    signer      returns (access key, secret) that sign requests to a master of RocketMQ; ("", ""):
+                they are not signed
     """
 
     leader: str
     open: Callable[[], Awaitable[Streams]]
     token: Callable[[], str] = str
     open_port: Callable[[int], Awaitable[Streams]] | None = None
-    user: tuple[str, str] = ("", "")
+    signer: Callable[[], tuple[str, str]] = lambda: ("", "")
 
 
 class FollowerLink:

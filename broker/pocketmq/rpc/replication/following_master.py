@@ -12,6 +12,7 @@ import asyncio
 import logging
 import zlib
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from pocketmq.model.errors import WrongRole
@@ -84,7 +85,7 @@ class MasterLink(FollowerLink):
         """
         store, copy = self._store, self._store.copy
         assert copy is not None
-        calls = MasterCalls(reader, writer, self._sign)
+        calls = MasterCalls(reader, writer, partial(_signed, *self._dial.signer()))
         assert self._dial.open_port is not None
         async with asyncio.timeout(DIAL_S):
             shape = asked.shape_of(await calls.ask(asked.CONFIG))
@@ -116,10 +117,6 @@ class MasterLink(FollowerLink):
             self._session = None
             ha_writer.transport.abort()
         return False
-
-    def _sign(self, request: Command) -> Mapping[str, str]:
-        user, secret = self._dial.user
-        return signing_fields(user, secret, request) if user else {}
 
     async def _begin(self, calls: MasterCalls, shape: asked.MasterShape) -> tuple[int, int]:
         """Returns (physical offset from which to copy, end of the part that both logs share).
@@ -226,3 +223,7 @@ class MasterLink(FollowerLink):
             await tables.take(asked.new_timer(), end)
         await tables.take(record, end)
         written[record.name] = record.content
+
+
+def _signed(user: str, secret: str, request: Command) -> Mapping[str, str]:
+    return signing_fields(user, secret, request) if user else {}

@@ -52,10 +52,11 @@ class _Verified(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """An open stream or call of a user; `end` ends it."""
+    """An open stream, call or connection of a user; `end` ends it."""
 
     caller: Rights
     end: Callable[[], None]
+    needs_admin: bool
 
 
 Owners = Callable[[str], list[str]]
@@ -113,9 +114,13 @@ class Access:
             key: Rights(user, grants.get(key, ()), self._generation_of(before.get(key), user))
             for key, user in roster.users.items()
         }
-        gone = [key for key, one in self._open.items() if self._find_current(one.caller) is None]
+        gone = [key for key, one in self._open.items() if not self._is_allowed(one)]
         for opened in [self._open.pop(key) for key in gone]:
             opened.end()
+
+    def _is_allowed(self, opened: _Open) -> bool:
+        rights = self._find_current(opened.caller)
+        return rights is not None and (rights.user.is_admin or not opened.needs_admin)
 
     def _generation_of(self, before: Rights | None, user: User) -> int:
         """Returns a user's generation; a new generation ends the user's open streams."""
@@ -128,13 +133,21 @@ class Access:
         """Sets the function that returns the owners of a retry topic."""
         self._owners = owners
 
-    def when_gone(self, caller: Rights, end: Callable[[], None]) -> Callable[[], None]:
+    def when_gone(
+        self, caller: Rights, end: Callable[[], None], *, needs_admin: bool = False
+    ) -> Callable[[], None]:
         """Calls `end` once if the user is deleted, disabled, or gets a new secret.
 
-        Returns  a function that unregisters `end`; callers call it when the stream has ended
+        The user may have lost access since the call was checked: then `end` is called at once.
+
+        needs_admin   whether `end` is also called if the user is no longer an admin
+        Returns       a function that unregisters `end`; callers call it when the stream has ended
         """
-        handle = object()
-        self._open[handle] = _Open(caller, end)
+        handle, opened = object(), _Open(caller, end, needs_admin)
+        if self._is_allowed(opened):
+            self._open[handle] = opened
+        else:
+            end()
 
         def forget() -> None:
             self._open.pop(handle, None)

@@ -1,12 +1,14 @@
 """Admits PocketMQ followers to a leader: their handshake, and their streams.
 
-A follower signs its hello as an admin if calls must be signed. If a follower connects again, its
-earlier connection ends.
+A follower signs its hello as an admin if calls must be signed. Its connection ends when that user
+loses the rights of an admin, or gets a new secret. If a follower connects again, its earlier
+connection ends.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from pocketmq.model.errors import BrokerError, StoreDamaged
 from pocketmq.services.replication.handshake import (
@@ -26,6 +28,19 @@ from pocketmq.store.message_store import MessageStore
 from pocketmq.store.tables.identity import StoreIdentity
 from pocketmq.store.tables.terms import Fence, TermTable
 
+NO_ADMIN: Final = (
+    "the user that signed its hello has a new secret, or is no longer an enabled admin; check "
+    "replication.user and the file of replication.secret_path of the follower"
+)
+"""Reason for which a connection of a follower ends."""
+WhenLost = Callable[[Callable[[], None]], Callable[[], None]]
+"""Registers a function to call when a user is no longer an admin; returns one to unregister it."""
+
+
+def always_admitted(end: Callable[[], None], /) -> Callable[[], None]:
+    """Never calls `end`: used without authentication."""
+    return lambda: None
+
 
 class Greeting(NamedTuple):
     """Names of a leader, for its followers.
@@ -41,7 +56,8 @@ class Greeting(NamedTuple):
 class Followers:
     """The PocketMQ followers of an open store.
 
-    check_token   raises an error for a token that is not an admin's
+    check_token   raises an error for a token that is not an admin's; returns a function that
+                  reports when its user is no longer an admin
     fence         called with a later term than this broker's
     """
 
@@ -54,7 +70,7 @@ class Followers:
         identity: StoreIdentity,
         terms: TermTable,
         greeting: Greeting,
-        check_token: Callable[[str], None],
+        check_token: Callable[[str], WhenLost],
         fence: Callable[[Fence], Awaitable[None]],
     ) -> None:
         self._store = store
@@ -82,9 +98,9 @@ class Followers:
         Errors   FollowerRefused; DiskFull, StoreFailed: the ids could not be saved
         """
         try:
-            self._check_token(hello.token)
+            when_lost = self._check_token(hello.token)
         except BrokerError as error:
-            raise FollowerRefused(TOKEN, f"{error}; set replication.user") from error
+            raise FollowerRefused(TOKEN, f"{error}; {_remedy(hello)}") from error
         if self._store.settings.leader:
             leader = self._store.settings.leader
             raise FollowerRefused(NOT_LEADER, f"this broker follows {leader} itself", leader)
@@ -112,7 +128,9 @@ class Followers:
             epoch, identity.store, begin, own.min_offset, end, *self._greeting,
             tuple((term.epoch, term.begin) for term in self._terms.history),
         )  # fmt: skip
-        return answer, self.leader.admit(peer, hello.follower, begin, hello.timer)
+        stream = self.leader.admit(peer, hello.follower, begin, hello.timer)
+        stream.forget = when_lost(partial(self.leader.end, stream, NO_ADMIN))
+        return answer, stream
 
     def _check_whole(self, hello: Hello, common: int) -> None:
         """Ends the lead of a broker whose log lacks what it showed to consumers before.
@@ -133,3 +151,10 @@ class Followers:
             StoreDamaged(path=path, file_position=position, begin=common, end=upto, why=why)
         )
         raise FollowerRefused(NOT_LEADER, f"its store is damaged: {store.damage}")
+
+
+def _remedy(hello: Hello) -> str:
+    """Returns the next step of a follower whose token was refused."""
+    if not hello.token:
+        return "set replication.user and replication.secret_path of the follower"
+    return "check replication.user and the file of replication.secret_path of the follower"

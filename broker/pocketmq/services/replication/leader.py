@@ -133,9 +133,8 @@ class Leader:
         """
         for one in self._rings:
             if isinstance(one, OwnStream) and one.follower == follower:
-                one.ended_by = BACK
                 self.tables.disconnect(one.cursor)
-                _ring(self._rings[one])
+                self.end(one, BACK)
         self._gone.pop(_host(peer), None)
         cursor = self.tables.connect(timer)
         stream = self._add(OwnStream(peer, follower, cursor, begin, self._now_ms()))
@@ -157,11 +156,12 @@ class Leader:
         del self._rings[stream]
         stream.waker.close()
         if isinstance(stream, OwnStream):
+            stream.forget()
             self.tables.disconnect(stream.cursor)
         self._confirm()
         host = _host(stream.peer)
         is_back = any(_host(one.peer) == host and one.sent >= 0 for one in self._rings)
-        if stream.acknowledged >= 0 and not is_back and not stream.ended_by:
+        if stream.acknowledged >= 0 and not is_back and stream.ended_by not in (REMOVED, BACK):
             self._gone.pop(host, None)
             while len(self._gone) >= GONE_MAX:
                 del self._gone[next(iter(self._gone))]
@@ -180,10 +180,14 @@ class Leader:
             one for one in self._rings if name and name in (one.follower, one.peer, _host(one.peer))
         ]
         for stream in found:
-            stream.ended_by = REMOVED
-            _ring(self._rings[stream])
+            self.end(stream, REMOVED)
         is_gone = self._gone.pop(name, None) is not None
         return is_gone or bool(found)
+
+    def end(self, stream: SlaveStream, why: str) -> None:
+        """Ends a connection, which `watch` then reports; the log is kept for its slave."""
+        stream.ended_by = why
+        _ring(self._rings[stream])
 
     def receive(self, stream: SlaveStream, content: bytes) -> None:
         """Takes bytes from a slave.

@@ -4,6 +4,8 @@ The follower gets the log up to the committed end, so that both brokers sync it 
 Marks limit the part that it shows to consumers.
 """
 
+from collections.abc import Callable
+
 from pocketmq.services.replication.follower import REPORT, LeaderMarks, encode_marks, encode_table
 from pocketmq.services.replication.protocol import LogEnds, LogPiece, SlaveRefused, SlaveStream
 from pocketmq.services.replication.table_feed import TableCursor
@@ -18,7 +20,7 @@ class OwnStream(SlaveStream):
     begin      physical offset at which the stream begins
     """
 
-    __slots__ = ("_begin", "_confirmed", "_record", "cursor", "table_seq")
+    __slots__ = ("_begin", "_confirmed", "_record", "cursor", "forget", "table_seq")
 
     def __init__(
         self, peer: str, follower: str, cursor: TableCursor, begin: int, now_ms: int
@@ -32,6 +34,8 @@ class OwnStream(SlaveStream):
         self._begin = self._confirmed = -1
         self.table_seq = 0
         """Number of the last table record on the follower's disk."""
+        self.forget: Callable[[], None] = lambda: None
+        """Ends the watch of the user that signed the hello; called when the connection ends."""
 
     def receive(self, content: bytes, ends: LogEnds, now_ms: int) -> None:
         """Reads reports, of which the last one counts.
