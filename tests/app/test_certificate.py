@@ -1,9 +1,12 @@
 """The certificate a broker makes itself: there at once, kept, and made again where it must be."""
 
 import logging
+import ssl
 import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -15,7 +18,7 @@ from pocketmq.config.load import load
 from pocketmq.config.sections import Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import DiskFull, IllegalConfig
-from pocketmq.rpc.own.tls import Tls
+from pocketmq.rpc.own.tls import Tls, tls_context
 from tests.running_broker import broker_with
 from tests.sim.clock import FakeClock
 
@@ -121,6 +124,35 @@ def test_an_address_that_clients_are_told_later_is_added(shop: Shop) -> None:
     assert "192.0.2.7" not in shown(shop.cert, shop.key).names
     shop.start("broker.advertised_host=192.0.2.7")
     assert "192.0.2.7" in shown(shop.cert, shop.key).names
+
+
+def test_one_trust_file_has_the_certificates_of_several_brokers(tmp_path: Path) -> None:
+    pairs = [made(["localhost"]) for _ in range(3)]
+    trusted = "".join(certificate.decode() for certificate, _ in pairs)
+    for number, (certificate, key) in enumerate(pairs):
+        cert_file, key_file = tmp_path / f"{number}.pem", tmp_path / f"{number}.key"
+        cert_file.write_bytes(certificate)
+        key_file.write_bytes(key)
+        client = ssl.create_default_context(cadata=trusted)
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        asks = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+        server = tls_context(str(cert_file), str(key_file))
+        answers = server.wrap_bio(to_server, to_client, server_side=True)
+        for end in (asks, answers, asks):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        found: Any = asks.getpeercert()
+        (((_, name),),) = found["subject"]
+        assert name.startswith("PocketMQ ")
+        assert len(name) <= 64
+
+
+def test_a_long_host_name_fits_into_the_subject(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "a" * 63 + ".example")
+    shop.start()
+    assert shown(shop.cert, shop.key).names >= {"localhost"}
 
 
 @pytest.mark.parametrize("assignments", [GIVEN, ("rpc.tls=false",), ("rpc.transport=grpcio",)])

@@ -120,7 +120,7 @@ ROWS: Final[dict[str, list[tuple[dict[str, Any], str]]]] = {
     "Admin/QueryByTag": [(T, "sub,get topic:t")],
     "Admin/QueryById": [(T, "sub,get topic:t")],
     "Admin/TraceMessage": [(T, "get topic:t"), ({}, "list topic:*")],
-    "Admin/ListDeadLetters": [(G, "get group:g"), ({}, "list group:*")],
+    "Admin/ListDeadLetters": [(G, "sub,get group:g"), ({}, "list group:*")],
     "Admin/RedriveDeadLetters": [
         (G, "update group:g"),
         ({**T, **G}, "update group:g; pub topic:t"),

@@ -4,7 +4,8 @@
     pocketmq/tls/key.pem           its key, readable by the broker's user only
 
 The generated certificate is ECDSA on P-256, self-signed, created by the openssl command when the
-store is first opened. It is replaced if it is damaged, about to expire, or lacks an address that
+store is first opened. Its subject is unique, so that one file can contain the certificates of
+several brokers. It is replaced if it is damaged, about to expire, or lacks an address that
 clients get. Backups omit it, so a copy of a store generates its own key.
 Source: TlsHelper, ProxyAndTlsProtocolNegotiator.
 """
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
+from secrets import token_hex
 from typing import Final, NamedTuple
 
 from pocketmq.config.addresses import own_address
@@ -40,6 +42,9 @@ LEFT_S: Final = 30 * 86_400
 """Remaining validity below which the next start or SIGHUP renews the certificate."""
 OPENSSL_S: Final = 10.0
 LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+HOST_LENGTH_MAX: Final = 32
+"""Upper limit of characters of the host in a subject, whose common name has at most 64."""
+SERIAL_BYTES: Final = 8
 EVERY_HOST: Final = frozenset({"0.0.0.0", "::"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,252}")
 _PEM: Final = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n", re.DOTALL)
@@ -49,7 +54,7 @@ distinguished_name = subject
 prompt = no
 x509_extensions = extensions
 [subject]
-CN = PocketMQ
+CN = PocketMQ {host} {serial}
 [extensions]
 basicConstraints = critical, CA:FALSE
 extendedKeyUsage = serverAuth
@@ -218,7 +223,9 @@ def made(names: Iterable[str]) -> tuple[bytes, bytes]:
         f"{'IP' if _is_address(name) else 'DNS'}.{number} = {name}"
         for number, name in enumerate(names, start=1)
     ]
-    request = _REQUEST + "\n".join(lines) + "\n"
+    # A verifier finds a certificate of a trust file by its subject, and tries only the first.
+    host = next(iter(_usable([socket.gethostname()])), "")[:HOST_LENGTH_MAX]
+    request = _REQUEST.format(host=host, serial=token_hex(SERIAL_BYTES)) + "\n".join(lines) + "\n"
     command = (
         *("openssl", "req", "-x509", "-batch", "-newkey", "ec", "-nodes", "-sha256"),
         *("-pkeyopt", "ec_paramgen_curve:P-256", "-days", str(DAYS)),

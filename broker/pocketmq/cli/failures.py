@@ -157,7 +157,8 @@ _GIVE_KEY: Final = (
 )
 _CHECK_KEY: Final = (
     "check both, and this machine's clock; for a lost secret an admin makes a new one: "
-    "pocketmq user edit KEY --new-secret"
+    "pocketmq user edit KEY --new-secret; for that of the only admin stop the broker and add "
+    "--store DIR, as the broker's user"
 )
 _RAISE: Final = "{setting} is live: change it in the broker's settings, then kill -HUP its process"
 CREATE_IT: Final = "; create it: "

@@ -167,8 +167,8 @@ _UNREACHABLE: Final = (
 )
 _GRPC_ADDRESS: Final = 'name the address of gRPC, which the broker prints at its start as "grpc"'
 _TRUST_OR_PLAIN: Final = (
-    "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH=STORE/pocketmq/tls/certificate.pem, or name it without "
-    "tls://"
+    "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to its certificate (the file of rpc.tls_cert, or "
+    "STORE/pocketmq/tls/certificate.pem without that setting), or name it without tls://"
 )
 _OTHER_NAME: Final = (
     "name the broker as its certificate does: openssl x509 -in FILE -noout -ext subjectAltName"

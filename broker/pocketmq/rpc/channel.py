@@ -11,6 +11,14 @@ from collections.abc import Callable
 from pocketmq.rpc.call import Call
 from pocketmq.wire.remoting import Command
 
+WhenGone = Callable[[Callable[[], None]], Callable[[], None]]
+"""Registers a function to call when a user is gone; returns a function that unregisters it."""
+
+
+def never(end: Callable[[], None], /) -> Callable[[], None]:
+    """Never calls `end`: used without authentication."""
+    return lambda: None
+
 
 class RemotingChannel(ABC):
     """A connection of a classic client.
@@ -46,6 +54,10 @@ class RemotingChannel(ABC):
         """
 
     @abstractmethod
+    def drain(self) -> None:
+        """Closes the connection as soon as no request is in progress."""
+
+    @abstractmethod
     def when_gone(self, end: Callable[[], None], /) -> Callable[[], None]:
         """Registers a function to call when the connection is lost.
 
@@ -56,12 +68,14 @@ class RemotingChannel(ABC):
 class ClassicCall(Call):
     """A remoting request in progress.
 
-    command   the request, as it was received
-    channel   the connection of its client
+    command         the request, as it was received
+    channel         the connection of its client
+    when_user_gone  calls a function once the call's user is deleted, disabled, or gets a new secret
     """
 
     command: Command
     channel: RemotingChannel
+    when_user_gone: WhenGone
 
 
 async def answer_within(channel: RemotingChannel, request: Command, limit_s: float) -> Command:

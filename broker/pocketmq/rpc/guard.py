@@ -24,6 +24,8 @@ from pocketmq.rpc.permissions import PUB, AdminOnly, Asked, FaceRules, Named, gr
 from pocketmq.rpc.service import Handler, Metadata, Method, Service, Shortcut
 from pocketmq.services.access.access import Access
 
+_WAITING: Final = (CallClass.POLL, CallClass.QUESTION)
+"""Classes of calls that wait for messages, or for a client's answer."""
 _NO_MORE: Final = object()
 _NEEDS: Final = {ResourceKind.TOPIC: topic_need, ResourceKind.GROUP: group_need}
 
@@ -84,7 +86,7 @@ class Guard:
         if method.kind.has_requests:
             assert not isinstance(need, AdminOnly), "an admin method with a stream of requests"
             handler = self._stream_guarded(method.handler, need)
-        elif method.kind.has_answers or method.call_class is CallClass.POLL:
+        elif method.kind.has_answers or method.call_class in _WAITING:
             handler = self._poll_guarded(method.handler, need)
         else:
             handler = self._request_guarded(method.handler, need)

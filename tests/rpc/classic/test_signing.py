@@ -1,6 +1,7 @@
 """Signed requests of classic clients: whole requests, with the secret that users have already."""
 
 import hmac
+import json
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Final
@@ -16,6 +17,7 @@ from pocketmq.services.access.access import Access
 from tests.kit.remoting_pair import RemotingPair
 from tests.kit.store_broker import StoreBroker
 from tests.kit.users import SECRET, access_of, grant_of
+from tests.rpc.classic.test_replies import reply_fields
 from tests.rpc.classic.test_send import short
 
 SEND: Final = short()
@@ -88,3 +90,43 @@ async def test_topics_that_sends_create_count_for_their_user(
     assert (await client.ask(310, signed(first, b"x"), b"x")).code == 0
     refused = await client.ask(310, signed(second, b"x"), b"x")
     assert (refused.code, "user_creations_per_hour" in refused.remark) == (2, True)
+
+
+ASKER: Final = "127.0.0.1@3572#4895526049351"
+
+
+@pytest.mark.parametrize("change", ["off", "secret", "removed"])
+async def test_a_client_whose_user_is_gone_gets_no_replies_and_is_disconnected(
+    broker: StoreBroker, change: str
+) -> None:
+    access = access_of(grant_of("app", "all", "topic:*"), grant_of("app", "all", "group:*"))
+    asker, replier = guarded(broker, access), RemotingPair(broker.classic.service())
+    beat = {"clientID": ASKER, "producerDataSet": [{"groupName": "p"}], "consumerDataSet": []}
+    body = json.dumps(beat).encode()
+    for _ in range(2):
+        assert (await asker.ask(34, signed({}, body), body)).code == 0
+    groups, roster = broker.sessions.classic.groups, access.table.roster
+    assert groups.producer_connection(ASKER) is asker.server
+    match change:
+        case "off":
+            roster.change("app", is_enabled=False)
+        case "secret":
+            roster.change("app", secret=SECRET[::-1])
+        case _:
+            roster.remove("app")
+    access.refresh()
+    reply = await replier.ask(325, reply_fields(), b"pong")
+    assert "not found" in reply.remark
+    assert not asker.asked
+    assert asker.wire.is_closed
+    assert not access._open
+
+
+async def test_a_connection_that_ends_is_forgotten(broker: StoreBroker) -> None:
+    access = access_of()
+    client = guarded(broker, access)
+    body = json.dumps({"clientID": ASKER, "producerDataSet": [], "consumerDataSet": []}).encode()
+    assert (await client.ask(34, signed({}, body), body)).code == 0
+    assert len(access._open) == 1
+    client.lose()
+    assert not access._open

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.format.signature import date_from_ms, page_token_of
+from pocketmq.format.signature import authorization_of, date_from_ms, page_token_of
 from pocketmq.model.access import Action, Need, ResourceKind, User
 from pocketmq.model.errors import AccessDenied, AdminsOnly, Unauthenticated
 from pocketmq.model.topic import RETRY_PREFIX
-from pocketmq.services.access.access import Access
+from pocketmq.services.access.access import LOGGED_MAX, Access
 from pocketmq.store.tables.users import UserTable
 from tests.kit.users import (
     DATE,
@@ -316,6 +316,43 @@ def test_where_others_read_along_a_token_is_taken_and_the_secret_is_not() -> Non
     assert SECRET not in page_token_of("app", SECRET)
     with pytest.raises(Unauthenticated):
         access.of_reader(basic("app", bearer("app", SECRET)), is_private=True)
+
+
+def test_the_first_refusal_of_each_action_and_resource_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = FakeClock()
+    access = access_of(clock=clock)
+    rights = access.caller(*signed().values())
+
+    def refuse(*needs: Need) -> list[str]:
+        caplog.clear()
+        for need in needs:
+            with pytest.raises(AccessDenied):
+                access.check(rights, [need], HOST)
+        return [vars(record)["what"] for record in caplog.records]
+
+    read = Need((Action.GET,), ResourceKind.GROUP, "billing")
+    assert refuse(read, PUB_ORDERS, read) == ["get group:billing", "pub topic:orders"]
+    clock.advance(30_000)
+    assert refuse(PUB_ORDERS, read._replace(name="other")) == ["get group:other"]
+    clock.advance(30_000)
+    assert refuse(PUB_ORDERS, read._replace(name="other")) == ["pub topic:orders"]
+    many = [read._replace(name=f"g{number}") for number in range(2 * LOGGED_MAX)]
+    assert len(refuse(*many)) < LOGGED_MAX
+    clock.advance(60_000)
+    assert refuse(many[-1]) == [f"get group:g{2 * LOGGED_MAX - 1}"]
+
+
+def test_a_stranger_writes_one_line_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
+    access = access_of()
+    for second in range(20):
+        date = f"20200101T0000{second:02}Z"
+        signature = {"authorization": authorization_of("app", SECRET, date), "date": date}
+        with pytest.raises(Unauthenticated, match="correct the client's clock"):
+            access.caller(*signature.values())
+        caller(access, signed("app", "guess"))
+    assert [vars(record)["reason"] for record in caplog.records] == ["stale", "wrong"]
 
 
 def test_refusals_are_logged_now_and_then_without_secrets(

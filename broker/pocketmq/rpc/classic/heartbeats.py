@@ -81,16 +81,23 @@ class ClassicClients:
                 refusal = error
         channel = call.channel
         if channel.is_open:
-            self._join(channel, beat._replace(consumers=tuple(accepted)))
+            self._join(call, beat._replace(consumers=tuple(accepted)))
             self._producers.join(channel, beat.producer_groups, call.may)
         if refusal is not None:
             raise refusal
         return OK
 
-    def _join(self, channel: RemotingChannel, beat: Heartbeat) -> None:
-        sessions = self._sessions
+    def _join(self, call: ClassicCall, beat: Heartbeat) -> None:
+        sessions, channel = self._sessions, call.channel
+
+        def end() -> None:
+            """Ends a client whose user is gone: it gets no replies and questions any more."""
+            sessions.gone(channel)
+            channel.drain()
+
         if sessions.beat(channel, beat, self._clock.monotonic_ms()):
             channel.when_gone(lambda: sessions.gone(channel))
+            channel.when_gone(call.when_user_gone(end))
         dialect = Dialect(beat.language, str(beat.version), REMOTING)
         saw, peer = self._members.saw, channel.peer
         for consumer in beat.consumers:

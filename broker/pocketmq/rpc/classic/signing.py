@@ -7,6 +7,7 @@ Source: AclClientRPCHook, AclUtils.combineRequestContent.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from pocketmq.format.signature import content_signature
@@ -38,6 +39,8 @@ def signed_by_fields(access: Access, call: ClassicCall) -> Rights:
     """
     request = call.command
     fields = request.fields
-    return access.signer(
+    rights = access.signer(
         fields.get(ACCESS_KEY, ""), fields.get(SIGNATURE, ""), signed_content(request)
     )
+    call.when_user_gone = partial(access.when_gone, rights)
+    return rights

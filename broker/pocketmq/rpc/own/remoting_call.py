@@ -24,7 +24,7 @@ from pocketmq.rpc.call import (
     current_request_id,
     end_request,
 )
-from pocketmq.rpc.channel import ClassicCall, RemotingChannel
+from pocketmq.rpc.channel import ClassicCall, RemotingChannel, WhenGone, never
 from pocketmq.rpc.own.eager_task import EagerTask, begun
 from pocketmq.rpc.own.server_state import LARGE_REPLY, UNCOUNTED_S, ServerConnection
 from pocketmq.rpc.own.waiting_calls import FrameCalling
@@ -63,6 +63,7 @@ class RemotingCall(ClassicCall):
     # Defaults in the class: most calls end before any of these would change.
     user = ""
     may: May = staticmethod(anything)
+    when_user_gone: WhenGone = staticmethod(never)
     _future: asyncio.Future[Command] | None = None
     _holder: Holder | None = None
     _reserved = 0

@@ -170,7 +170,7 @@ ADMIN_TABLE: Final = RpcTable(
         ),
         Rpc(
             "ListDeadLetters", "list_dead_letters", or_all("group", ResourceKind.GROUP,
-            group_need)
+            group_need, LOOK)
         ),
         Rpc("RedriveDeadLetters", "redrive_dead_letters", redriven),
         Rpc("ListDelayed", "list_delayed", or_all("topic", ResourceKind.TOPIC, topic_need)),

@@ -32,7 +32,9 @@ for one second."""
 ADDRESS_PORT_SIZE: Final = 4
 """Bytes of the port after the address in a packed host."""
 LOGGED_PAUSE_MS: Final = 60_000
-"""Minimum interval between two logged refusals of any callers; the metric counts all refusals."""
+"""Minimum interval between two logged refusals of the same user, action and resource."""
+LOGGED_MAX: Final = 100
+"""Upper limit of refusals logged in that interval; the metric counts all refusals."""
 NOBODY: Final = User("", "nobody knows this one", is_enabled=False)
 """User that replaces an unknown user, so that the check of an unknown access key takes the same
 time."""
@@ -74,14 +76,15 @@ class Access:
     """
 
     __slots__ = (
-        "_clock", "_generation", "_logged_ms", "_open", "_owners", "_rights", "_verified",
+        "_clock", "_generation", "_logged", "_open", "_owners", "_rights", "_verified",
         "_window_ms", "refused", "table",
     )  # fmt: skip
 
     def __init__(self, table: UserTable, clock: Clock, date_window_ms: int) -> None:
         self.table = table
         self._clock = clock
-        self._logged_ms = -LOGGED_PAUSE_MS
+        self._logged: dict[tuple[str, str, str], int] = {}
+        """(reason, user, action and resource) of a logged refusal -> its time, monotonic ms."""
         self._verified: dict[tuple[str, str], _Verified] = {}
         self._rights: dict[str, Rights] = {}
         self._generation = 0
@@ -350,9 +353,12 @@ class Access:
 
     def _count(self, reason: str, user: str, what: str) -> None:
         self.refused.add((reason,))
-        now_ms = self._clock.monotonic_ms()
-        if now_ms - self._logged_ms >= LOGGED_PAUSE_MS:
-            self._logged_ms = now_ms
+        # Without a user, callers choose parts of the text: these refusals differ by reason only.
+        key, now_ms = (reason, user, what if user else ""), self._clock.monotonic_ms()
+        for old in [one for one, ms in self._logged.items() if now_ms - ms >= LOGGED_PAUSE_MS]:
+            del self._logged[old]
+        if key not in self._logged and len(self._logged) < LOGGED_MAX:
+            self._logged[key] = now_ms
             logger.warning("access.refused", extra={"reason": reason, "user": user, "what": what})
 
 
