@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.cli.rosters import BrokerRoster
 from pocketmq.format.signature import page_token_of
 from pocketmq.model.access import User
 from pocketmq.tools.users import read_roster
@@ -44,6 +45,42 @@ def test_users_are_made_changed_listed_and_removed(where: tuple[str, ...], tmp_p
     assert run("user", "rm", "app", "--yes", *where).code == 0
     assert run("user", "ls", *where).document == [admin]
     assert run("user", "rm", "app", "--yes", *where).code == 3
+
+
+LAST = "user 'root' is the last enabled admin; make another one first"
+
+
+def test_a_store_keeps_its_last_enabled_admin(tmp_path: Path) -> None:
+    where = ("--store", str(tmp_path / "store"))
+    run("user", "add", "root", "--admin", *where)
+    run("user", "add", "app", *where)
+    run("user", "add", "off", "--admin", *where)
+    run("user", "edit", "off", "--enabled", "false", *where)
+    before = run("user", "ls", *where).document
+    for change in (("--enabled", "false"), ("--no-admin",)):
+        refused = run("user", "edit", "root", *change, *where)
+        assert (refused.code, LAST in refused.err) == (4, True)
+    refused = run("user", "rm", "root", "--yes", *where)
+    assert (refused.code, LAST in refused.err) == (4, True)
+    planned = run("user", "rm", "root", *where)
+    assert (planned.code, LAST in planned.err) == (4, True)
+    assert "--yes" not in planned.err
+    assert run("user", "ls", *where).document == before
+    assert run("user", "edit", "root", "--new-secret", *where).code == 0
+    run("user", "edit", "off", "--enabled", "true", *where)
+    assert "add --yes" in run("user", "rm", "root", *where).err
+    assert run("user", "rm", "root", "--yes", *where).code == 0
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_the_plan_for_the_last_admin_of_a_broker_that_checks_users(
+    broker: LocalBroker, is_checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("user", "add", "root", "--admin")
+    monkeypatch.setattr(BrokerRoster, "is_checked", is_checked)
+    planned = run("user", "rm", "root")
+    assert (planned.code, planned.document) == (4, {"access_key": "root", "grants": []})
+    assert (LAST in planned.err, "add --yes" in planned.err) == (is_checked, not is_checked)
 
 
 def test_grants_are_made_explained_and_taken_back(where: tuple[str, ...]) -> None:

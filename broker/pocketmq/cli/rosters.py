@@ -1,6 +1,6 @@
 """Access to users and grants, by a broker or in a store that no broker has open."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,7 @@ from pocketmq.model.access import (
     text_from_actions,
 )
 from pocketmq.model.rights import explain
-from pocketmq.model.roster import Roster
+from pocketmq.model.roster import Roster, is_last_admin
 
 Document = dict[str, Any]
 Changed = TypeVar("Changed")
@@ -75,6 +75,10 @@ class BrokerRoster:
     def remove(self, access_key: str) -> None:
         """Removes a user and its grants."""
         self._ask(self._broker.delete_user(access_key))
+
+    def must_stay(self, access_key: str) -> bool:
+        """Returns whether a user is the last enabled admin, and so is not removed."""
+        return self.is_checked and is_last_admin(access_key, _admins(self.users()))
 
     def users(self) -> list[Document]:
         """Returns all users."""
@@ -144,14 +148,19 @@ class StoreRoster:
         """Changes the given settings of a user."""
         changed = self._changed(
             lambda roster: roster.change(
-                access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled
+                access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled,
+                keeps_admin=True,
             )
-        )
+        )  # fmt: skip
         return _user_document(changed)
 
     def remove(self, access_key: str) -> None:
         """Removes a user and its grants."""
-        self._changed(lambda roster: roster.remove(access_key))
+        self._changed(lambda roster: roster.remove(access_key, keeps_admin=True))
+
+    def must_stay(self, access_key: str) -> bool:
+        """Returns whether a user is the last enabled admin, and so is not removed."""
+        return is_last_admin(access_key, _admins(self.users()))
 
     def users(self) -> list[Document]:
         """Returns all users."""
@@ -192,6 +201,10 @@ class StoreRoster:
 def roster_of(broker: BrokerConnection, store: Path | None) -> BrokerRoster | StoreRoster:
     """Returns the roster of a store if one is named, else the roster of the broker."""
     return BrokerRoster(broker) if store is None else StoreRoster(store)
+
+
+def _admins(users: Iterable[Document]) -> Iterator[str]:
+    return (user["access_key"] for user in users if user["admin"] and user["enabled"])
 
 
 def _user_document(user: User) -> Document:

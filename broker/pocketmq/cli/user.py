@@ -21,6 +21,7 @@ from pocketmq.cli.target import (
 )
 from pocketmq.cli.vocabulary import HeadedCommand
 from pocketmq.format.signature import page_token_of
+from pocketmq.model.errors import LastAdmin
 
 SECRET_BYTES: Final = 16
 """Bytes of a generated secret: 32 hex digits, which shells and option parsers do not interpret."""
@@ -148,5 +149,7 @@ def rm(broker: BrokerConnection, out: Output, key: str, yes: bool, store: Path |
     if yes:
         roster.remove(key)
     out.show(plan)
+    if not yes and roster.must_stay(key):
+        raise LastAdmin(user=key)
     if not yes:
         raise only_planned(f"user {key} would be removed")

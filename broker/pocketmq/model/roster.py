@@ -3,7 +3,12 @@
 from collections.abc import Iterable
 
 from pocketmq.model.access import Action, Grant, Resource, User, check_user, text_from_actions
-from pocketmq.model.errors import GrantNotFound, UserExists, UserNotFound
+from pocketmq.model.errors import GrantNotFound, LastAdmin, UserExists, UserNotFound
+
+
+def is_last_admin(access_key: str, admins: Iterable[str]) -> bool:
+    """Returns whether a user is the only one of the enabled admins."""
+    return [*admins] == [access_key]
 
 
 class Roster:
@@ -43,10 +48,12 @@ class Roster:
         secret: str | None = None,
         is_admin: bool | None = None,
         is_enabled: bool | None = None,
+        keeps_admin: bool = False,
     ) -> User:
         """Changes the given settings of a user; returns the new state.
 
-        Errors   IllegalUser, UserNotFound
+        keeps_admin   whether the only enabled admin must stay one
+        Errors        IllegalUser, UserNotFound, LastAdmin
         """
         known = self.existing(access_key)
         user = User(
@@ -56,17 +63,31 @@ class Roster:
             is_enabled=known.is_enabled if is_enabled is None else is_enabled,
         )
         check_user(user)
+        if keeps_admin and not (user.is_admin and user.is_enabled):
+            self.check_other_admin(access_key)
         self.users[access_key] = user
         return user
 
-    def remove(self, access_key: str) -> None:
+    def remove(self, access_key: str, *, keeps_admin: bool = False) -> None:
         """Removes a user and its rules.
 
-        Errors   UserNotFound
+        keeps_admin   whether the only enabled admin must stay
+        Errors        UserNotFound, LastAdmin
         """
         self.existing(access_key)
+        if keeps_admin:
+            self.check_other_admin(access_key)
         del self.users[access_key]
         self.grants = [grant for grant in self.grants if grant.user != access_key]
+
+    def check_other_admin(self, access_key: str) -> None:
+        """Checks that a user is not the only enabled admin.
+
+        Errors   LastAdmin
+        """
+        admins = (one.access_key for one in self.users.values() if one.is_admin and one.is_enabled)
+        if is_last_admin(access_key, admins):
+            raise LastAdmin(user=access_key)
 
     def grants_of(self, access_key: str) -> list[Grant]:
         """Returns the rules of a user; access key "": the rules of all users.

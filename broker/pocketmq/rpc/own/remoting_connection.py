@@ -366,10 +366,7 @@ class RemotingConnection(LoopConnection, RemotingSide):
         self._ends.pop(key, None)
 
     def drain(self) -> None:
-        """Closes the connection as soon as no request is in progress; until then it is served.
-
-        The client then connects again: to the next process, if that listens on the same socket.
-        """
+        """Closes the connection once no request is in progress; its client then connects again."""
         self.is_draining = True
         self.write()
 
