@@ -163,6 +163,24 @@ def test_none_is_made_where_one_was_given_or_none_is_wanted(
     assert not shop.cert.parent.exists()
 
 
+def test_another_certificate_is_logged_when_it_is_read_again(
+    shop: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cert, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    config = shop.config(f"rpc.tls_cert={cert}", f"rpc.tls_key={key}")
+    certificate = Certificate(Tls(), tmp_path, Disk(), shop.clock, ())
+    for number in range(2):
+        for path, content in zip((cert, key), made(["localhost"]), strict=True):
+            path.write_bytes(content)
+        if not number:
+            certificate.show_what_is_there(config)
+        for _ in range(2):
+            certificate.read_again(config)
+        found = [(one.message, vars(one)["path"]) for one in caplog.records]
+        assert found == [("tls.reloaded", str(cert))] * number
+
+
 def test_files_that_become_wrong_are_told_and_those_before_are_shown_still(
     shop: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -89,7 +89,7 @@ class Certificate:
     hosts   listening addresses, and names that clients use
     """
 
-    __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_key", "_seen", "_tls")
+    __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_in_use", "_key", "_seen", "_tls")
 
     def __init__(
         self, tls: Tls, store: Path, disk: Disk, clock: Clock, hosts: Iterable[str]
@@ -101,6 +101,8 @@ class Certificate:
         self._cert = store / OWN_DIRECTORY / DIRECTORY / CERTIFICATE_FILE
         self._key = self._cert.with_name(KEY_FILE)
         self._seen = (b"", NOTHING_SHOWN)
+        self._in_use = (Path(), b"")
+        """The file that new handshakes use, and its content."""
         assert self._cert.parent == self._key.parent, "certificate and key are in two directories"
 
     @property
@@ -119,9 +121,13 @@ class Certificate:
         if not rpc.offers_tls:
             return
         if rpc.tls_cert:
-            self._tls.take(rpc.tls_cert, rpc.tls_key)
+            self._take(Path(rpc.tls_cert), rpc.tls_key)
         elif self._is_fit(config):
-            self._tls.take(str(self._cert), str(self._key))
+            self._take(self._cert, str(self._key))
+
+    def _take(self, cert: Path, key: str) -> None:
+        self._tls.take(str(cert), key)
+        self._in_use = (cert, self._disk.read_file(cert))
 
     def make_sure(self, config: Config) -> None:
         """Generates a certificate unless there is a valid one; blocks for some 20 ms.
@@ -135,7 +141,7 @@ class Certificate:
             return
         try:
             self._make(config)
-            self._tls.take(str(self._cert), str(self._key))
+            self._take(self._cert, str(self._key))
         except (StorageError, DiskFull) as error:
             if rpc.tls_only:
                 raise
@@ -144,10 +150,13 @@ class Certificate:
     def read_again(self, config: Config) -> None:
         """Reloads the files for later handshakes; replaces a generated certificate that is unfit.
 
-        After an error, the certificate in use stays.
+        After an error, the certificate in use stays. Another certificate than before is logged.
         """
+        before = self._in_use
         try:
             self.show_what_is_there(config)
+            if self._in_use != before:
+                logger.info("tls.reloaded", extra={"path": str(self._in_use[0])})
             self.make_sure(config)
         except (StorageError, DiskFull) as error:
             logger.error("tls.refused", extra={"reason": str(error)})
