@@ -19,7 +19,7 @@ from pocketmq.format.signature import (
     signed_from_text,
 )
 from pocketmq.model.access import Grant, Need, ResourceKind, User, text_from_actions
-from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, LastAdmin, Unauthenticated
+from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, Unauthenticated
 from pocketmq.model.rights import Rights, belongs_to_broker
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Clock
@@ -166,25 +166,17 @@ class Access:
         keeps_admin   whether the only enabled admin stays one
         Errors        UserNotFound, IllegalUser, LastAdmin
         """
-        if keeps_admin and False in (is_admin, is_enabled):
-            self._check_other_admin(access_key)
         return self.table.roster.change(
-            access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled
-        )
+            access_key, secret=secret, is_admin=is_admin, is_enabled=is_enabled,
+            keeps_admin=keeps_admin,
+        )  # fmt: skip
 
     def remove_user(self, access_key: str, *, keeps_admin: bool = True) -> None:
         """Removes a user and its grants; `save` applies the change.
 
         Errors   UserNotFound, LastAdmin
         """
-        if keeps_admin:
-            self._check_other_admin(access_key)
-        self.table.roster.remove(access_key)
-
-    def _check_other_admin(self, access_key: str) -> None:
-        users = self.table.roster.users.values()
-        if [one.access_key for one in users if one.is_admin and one.is_enabled] == [access_key]:
-            raise LastAdmin(user=access_key)
+        self.table.roster.remove(access_key, keeps_admin=keeps_admin)
 
     async def save(self, what: str, by: str) -> None:
         """Applies the changed table; returns when the change is durable and logged.
