@@ -411,9 +411,16 @@ async def test_who_may_no_more_is_told_nothing_more(lose: Any, outcome: Any) -> 
 
 
 @pytest.mark.parametrize(("lose", "outcome"), LOST)
-@pytest.mark.parametrize("kind", [MethodKind.UNARY, MethodKind.SERVER_STREAM])
+@pytest.mark.parametrize(
+    ("kind", "call_class"),
+    [
+        (MethodKind.UNARY, CallClass.POLL),
+        (MethodKind.SERVER_STREAM, CallClass.POLL),
+        (MethodKind.UNARY, CallClass.QUESTION),
+    ],
+)
 async def test_who_waits_for_messages_gets_none_that_come_when_he_may_no_more(
-    kind: MethodKind, lose: Any, outcome: Any
+    kind: MethodKind, call_class: CallClass, lose: Any, outcome: Any
 ) -> None:
     access = access_of(grant_of("app", "sub", "topic:t"))
 
@@ -427,7 +434,7 @@ async def test_who_waits_for_messages_gets_none_that_come_when_he_may_no_more(
 
     types = (broker_pb2.QueryByIdRequest, broker_pb2.QueryByIdResponse)
     handler = one if kind is MethodKind.UNARY else several
-    method = Method("M", *types, handler, CallClass.POLL, kind=kind)
+    method = Method("M", *types, handler, call_class, kind=kind)
     needs: NeedTable = {"M": lambda request, call: [topic_need("t", (Action.SUB,))]}
     (row,) = Guard(access).guarded(Service("S", (method,), refuse), FaceRules(needs)).methods
     answer = row.handler("t", call_of())
