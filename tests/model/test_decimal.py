@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.model.decimal import number_in, number_of, number_of_bytes, signed_number_of
+from pocketmq.model.decimal import (
+    decimal_size,
+    number_in,
+    number_of,
+    number_of_bytes,
+    signed_number_of,
+    write_decimal,
+)
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
+from pocketmq.native.machine import BytesWriter
 
 
 @pytest.mark.parametrize(
@@ -67,3 +75,12 @@ def test_forms_agree_and_keep_the_limit(text: str, largest: int) -> None:
 )
 def test_a_number_with_a_sign(text: str, number: int | None) -> None:
     assert signed_number_of(text, INT32_MAX) == number
+
+
+@given(st.one_of(st.integers(0, OFFSET_MAX), st.integers(0, 1_001)))
+def test_a_number_is_written_as_it_is_read(number: int) -> None:
+    for each in (number, 10 ** (number % 19), 10 ** (number % 19) - 1, OFFSET_MAX):
+        out = BytesWriter()
+        write_decimal(out, each)
+        assert out.getvalue() == b"%d" % each
+        assert decimal_size(each) == len(out)

@@ -165,6 +165,11 @@ class SimDisk(SimNames):
         content = self.read_at(descriptor, position, size_bytes)
         return content if len(content) == size_bytes else None
 
+    def fill_resident(self, descriptor: int, position: int, room: memoryview) -> bool:
+        content = self.read_resident(descriptor, position, len(room))
+        room[: len(content or b"")] = content or b""
+        return content is not None
+
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
         self.trouble.check()
         file, path = self._open[descriptor]

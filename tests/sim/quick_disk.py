@@ -116,6 +116,11 @@ class QuickDisk(Disk):
             return None
         return super().read_at(descriptor, position, size_bytes)
 
+    def fill_resident(self, descriptor: int, position: int, room: memoryview) -> bool:
+        content = self.read_resident(descriptor, position, len(room))
+        room[: len(content or b"")] = content or b""
+        return content is not None
+
     def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
         self._fetched.update(_pages(descriptor, position, size_bytes))
         return super().read_at(descriptor, position, size_bytes)

@@ -37,6 +37,10 @@ class Wire:
         if self.protocol is not None:
             self.protocol.pause_writing()
 
+    def writelines(self, pieces: list[bytes]) -> None:
+        """Keeps the bytes to send, as one write."""
+        self.write(b"".join(pieces))
+
     def pause_reading(self) -> None:
         """Reads no more."""
         self.reads = False

@@ -455,17 +455,25 @@ class Disk:
         Errors   ReadFailed
         Cost     about 1 µs and the copy
         """
-        if not RWF_NOWAIT:
-            return self.read_at(descriptor, position, size_bytes)
         content = bytearray(size_bytes)
+        is_filled = self.fill_resident(descriptor, position, memoryview(content))
+        return bytes(content) if is_filled else None
+
+    def fill_resident(self, descriptor: int, position: int, room: memoryview) -> bool:
+        """Fills a buffer like `read_resident`; returns whether the bytes are in memory.
+
+        Errors   ReadFailed
+        """
         try:
-            count = os.preadv(descriptor, [content], position, RWF_NOWAIT)
+            if RWF_NOWAIT:
+                return os.preadv(descriptor, [room], position, RWF_NOWAIT) == len(room)
         except BlockingIOError:
-            return None
+            return False
         except OSError as error:  # The plain call succeeds, or raises the error again.
             self.tells_resident &= error.errno not in (errno.EOPNOTSUPP, errno.EINVAL)
-            return self.read_at(descriptor, position, size_bytes)
-        return bytes(content) if count == size_bytes else None
+        content = self.read_at(descriptor, position, len(room))
+        room[: len(content)] = content
+        return len(content) == len(room)
 
     def write_at(self, descriptor: int, position: int, content: bytes | memoryview) -> None:
         """Writes bytes at a position; maps of the file show them at once.

@@ -268,6 +268,17 @@ class MappedFile:
             raise ColdRead(lambda: self.fetch(position, size_bytes))
         return found
 
+    def fill_resident(self, position: int, room: memoryview) -> None:
+        """Fills a buffer with bytes that are in memory; the range ends within the file.
+
+        Errors   as `read_resident`
+        """
+        assert position + len(room) <= self.size, "the range ends after the file"
+        if not self._disk.fill_resident(self.open().descriptor, position, room):
+            self.doubt()
+            size_bytes = len(room)
+            raise ColdRead(lambda: self.fetch(position, size_bytes))
+
     def fetch(self, position: int, size_bytes: int) -> None:
         """Loads bytes, and some that follow, into memory through a separate descriptor; blocks.
 

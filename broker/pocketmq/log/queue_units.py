@@ -90,9 +90,15 @@ class QueueUnits:
 
         Errors   ColdRead: the units are not in memory
         """
-        hot_from = max(self.end - HOT_SIZE, self.cold_below)
-        is_hot = queue_offset * UNIT_SIZE >= hot_from
+        position, files = queue_offset * UNIT_SIZE, self.files.files
+        last = files[-1] if files else None
+        end = last.base + last.wrote if last is not None else 0
+        is_hot = position >= max(end + self.buffer.size_bytes - HOT_SIZE, self.cold_below)
         read = MappedFile.read if is_hot else MappedFile.read_resident
+        if last is not None and last.base <= position and position + count * UNIT_SIZE <= end:
+            last.was_used = True
+            last.open(read_only=self.files.read_only)
+            return read(last, position - last.base, count * UNIT_SIZE)
         return self._joined(queue_offset, count, read)
 
     def _joined(

@@ -1,4 +1,4 @@
-"""Parses decimal numbers in texts: properties, handles, page tokens, ports.
+"""Parses decimal numbers in texts: properties, handles, page tokens, ports. Writes such numbers.
 
 A number consists of ASCII digits, with any number of leading zeros. Unlike for `int`, texts with
 blanks, underscores or digits of other scripts are not numbers.
@@ -7,7 +7,7 @@ Source: Long.parseLong, Integer.parseInt.
 
 from typing import Final
 
-from pocketmq.native.machine import i64
+from pocketmq.native.machine import BytesWriter, i64, u8
 
 LONG_MAX: Final = 2**63 - 1
 DIGITS_MAX: Final = 19
@@ -50,6 +50,26 @@ def number_in(raw: bytes, position: i64, end: i64) -> i64:
         value = 10 * value + digit
         position += 1
     return value
+
+
+def decimal_size(number: i64) -> i64:
+    """Returns how many bytes `write_decimal` writes."""
+    size: i64 = 1
+    while number >= 10:
+        number //= 10
+        size += 1
+    return size
+
+
+def write_decimal(out: BytesWriter, number: i64) -> None:
+    """Writes a number from 0 on."""
+    assert number >= 0, "negative number"
+    power: i64 = 1
+    while number // power >= 10:
+        power *= 10
+    while power > 0:
+        out.append(u8(0x30 + number // power % 10))
+        power //= 10
 
 
 def signed_number_of(text: str, largest: int = LONG_MAX) -> int | None:

@@ -84,6 +84,7 @@ COMPILED: Final = (
     "pocketmq.store.marks",
     "pocketmq.store.dispatch.dispatch_buffer",
     "pocketmq.store.watermark",
+    "pocketmq.store.read.known_pull",
     "pocketmq.store.read.known_records",
     "pocketmq.store.read.read_plan",
     "pocketmq.store.read.record_check",

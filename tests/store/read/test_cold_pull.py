@@ -16,7 +16,7 @@ from pocketmq.format.record import decode_record
 from pocketmq.log import commit_log
 from pocketmq.model.errors import MessageDamaged, ReadFailed
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
-from pocketmq.store.read.pulling import RESIDENT_SPAN_MAX
+from pocketmq.store.read.known_pull import SPAN_MAX
 from pocketmq.store.read.read_plan import QueuedRecords, Row, choose, runs_of
 from pocketmq.store.read.record_check import GAP_MAX
 from tests.kit.store_language import TalkingStore, at_once, store_at, until
@@ -73,7 +73,7 @@ async def test_old_messages_in_memory_are_read_at_once_whatever_lies_between(
 
     async with store_at(tmp_path / "s", commit_log_file_size_bytes=1 << 20) as store:
         for number in range(20):
-            between = "x" * (RESIDENT_SPAN_MAX if number == 12 else 3_000)
+            between = "x" * (SPAN_MAX if number == 12 else 3_000)
             await store.send("mixed", f"mine {number:02}", queue_id=0)
             await store.send("mixed", between, queue_id=1)
         await store.settled()
@@ -87,7 +87,7 @@ async def test_old_messages_in_memory_are_read_at_once_whatever_lies_between(
     assert b"".join(found.records).count(b"mine") == 20
     of_log = [size for size in sizes if size > 1_000]
     assert len(of_log) == 2
-    assert max(of_log) <= RESIDENT_SPAN_MAX
+    assert max(of_log) <= SPAN_MAX
 
 
 @pytest.mark.parametrize("trouble", ["silent", "failing"])

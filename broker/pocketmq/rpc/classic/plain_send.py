@@ -46,6 +46,12 @@ _IS_BATCH: Final = 12
 """Numbers of the letters, from a on, that are the names of needed fields."""
 _TRUE: Final = b"true"
 _BACKSLASH: Final = 0x5C
+_BACKSLASHES: Final = 0x5C5C_5C5C
+_WORD: Final = 0xFFFF_FFFF
+_HIGH_BITS: Final = 0x8080_8080
+_NONZERO: Final = 0x7F7F_7F7F
+_FROM_THREE: Final = 0x7D7D_7D7D
+"""As in format/plain_text.py, for four bytes at once."""
 _OTHER: Final = 0
 _UNIQUE_KEY: Final = 1
 _KEYS: Final = 2
@@ -241,12 +247,8 @@ class ClassicSendRequest:
         begin: i64 = 0
         end: i64 = len(block)
         while begin < end:
-            name_end: i64 = begin
-            while name_end < end and block[name_end] > 2:
-                name_end += 1
-            value_end: i64 = name_end + 1
-            while value_end < end and block[value_end] > 2:
-                value_end += 1
+            name_end = _mark_after(block, begin, end)
+            value_end = _mark_after(block, name_end + 1, end)
             if name_end == begin or value_end <= name_end + 1 or value_end > end:
                 return False
             if block[name_end] != 1 or (value_end < end and block[value_end] != 2):
@@ -323,8 +325,25 @@ def _kind(block: bytes, begin: i64, end: i64) -> i64:
     return _OTHER
 
 
+def _mark_after(block: bytes, position: i64, end: i64) -> i64:
+    """Returns the position of the first byte from 0 to 2, `end` or more for none."""
+    while end - position >= 4:
+        four = i64(read_i32_be(block, position)) & _WORD
+        if four & _HIGH_BITS or four + _FROM_THREE & _HIGH_BITS != _HIGH_BITS:
+            break
+        position += 4
+    while position < end and block[position] > 2:
+        position += 1
+    return position
+
+
 def _has_backslash(text: bytes, begin: i64, end: i64) -> bool:
-    """Returns whether a text contains a backslash."""
+    """Returns whether a text of ASCII contains a backslash."""
+    while end - begin >= 4:
+        four = i64(read_i32_be(text, begin)) & _WORD ^ _BACKSLASHES
+        if four + _NONZERO & _HIGH_BITS != _HIGH_BITS:
+            return True
+        begin += 4
     while begin < end:
         if text[begin] == _BACKSLASH:
             return True

@@ -6,6 +6,7 @@ wire/remoting.py encodes the answer of `ClassicSend.send` to the same bytes.
 from typing import Final
 
 from pocketmq.format.send_records import SendRecords
+from pocketmq.model.decimal import decimal_size, write_decimal
 from pocketmq.native.machine import BytesWriter, i16, i32, i64, u8, write_i16_be, write_i32_be
 from pocketmq.rpc.classic.plain_send import ClassicSendRequest
 from pocketmq.rpc.classic.status import SUCCESS
@@ -30,33 +31,32 @@ def encode_answer(reader: ClassicSendRequest, records: SendRecords, out: BytesWr
     """Returns the frame of the answer to a send whose records were all stored.
 
     out      buffer, overwritten
-    Cost     about 0.5 µs, plus 0.1 µs a message, when compiled
+    Cost     about 0.3 µs, plus 0.1 µs a message, when compiled
     """
     header = reader.header
     if header.is_binary:
         return _binary(reader, records, out)
     ids = _ids(records, out)
     identity = reader.identity
-    queue_id, queue_offset = b"%d" % records.target_queue_id, b"%d" % records.queue_offset
-    opaque = b"%d" % header.opaque
-    size: i64 = len(_BEGIN) + len(queue_id) + len(_MESSAGE) + len(ids) + len(_AFTER_IDS)
-    size += len(queue_offset) + len(_FLAG) + len(opaque) + len(_END)
+    queue_id, queue_offset, opaque = records.target_queue_id, records.queue_offset, header.opaque
+    size: i64 = len(_BEGIN) + len(_MESSAGE) + len(ids) + len(_AFTER_IDS) + len(_FLAG) + len(_END)
+    size += decimal_size(queue_id) + decimal_size(queue_offset) + decimal_size(opaque)
     if len(identity):
         size += len(_TRANSACTION) + len(identity)
     out.truncate(0)
     write_i32_be(out, i32(4 + size))
     write_i32_be(out, i32(size))
     out.write(_BEGIN)
-    out.write(queue_id)
+    write_decimal(out, queue_id)
     if len(identity):
         out.write(_TRANSACTION)
         out.write(identity)
     out.write(_MESSAGE)
     out.write(ids)
     out.write(_AFTER_IDS)
-    out.write(queue_offset)
+    write_decimal(out, queue_offset)
     out.write(_FLAG)
-    out.write(opaque)
+    write_decimal(out, opaque)
     out.write(_END)
     assert len(out) == _HEAD + size
     return out.getvalue()

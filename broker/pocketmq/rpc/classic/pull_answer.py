@@ -6,6 +6,7 @@ Source: DefaultPullMessageResultHandler, PullMessageProcessor.composeResponseHea
 from collections.abc import Mapping
 from typing import Final
 
+from pocketmq.model.decimal import decimal_size, write_decimal
 from pocketmq.model.reading import PullResult, PullStatus
 from pocketmq.native.machine import BytesWriter, i32, i64, write_i32_be
 from pocketmq.rpc.classic.status import (
@@ -59,24 +60,39 @@ def reset_answer(result: PullResult) -> Command:
     return answer_of(result)._replace(code=PULL_OFFSET_MOVED, remark="OFFSET_RESET")
 
 
-def found_frame(result: PullResult, content: bytes, opaque: i64) -> bytes:
-    """Returns the same frame, with a JSON header, as `answer_of` and wire/remoting.py.
+def found_head(following: i64, lower: i64, upper: i64, size_bytes: i64, opaque: i64) -> bytes:
+    """Returns the frame of a result with records, up to its body: sizes and a JSON header.
 
-    result    a result whose status is FOUND
-    content   its records, joined
-    opaque    opaque number of the request
-    Cost      1 µs and a copy of `content` when compiled
+    The frame is the same as that of `answer_of` and wire/remoting.py.
+
+    following      queue offset of the next pull
+    lower, upper   bounds of the queue's offsets
+    size_bytes     size of the records, which follow
+    opaque         opaque number of the request
+    Cost           0.3 µs when compiled
     """
+    assert lower <= following <= upper, "the next offset is outside of the queue"
+    size: i64 = len(_BEGIN) + len(_NEXT) + len(_MIN) + len(_MAX) + len(_FLAG) + len(_END)
+    size += decimal_size(following) + decimal_size(lower) + decimal_size(upper)
+    size += decimal_size(opaque)
+    frame = BytesWriter()
+    write_i32_be(frame, i32(4 + size + size_bytes))
+    write_i32_be(frame, i32(size))
+    frame.write(_BEGIN)
+    frame.write(_NEXT)
+    write_decimal(frame, following)
+    frame.write(_MIN)
+    write_decimal(frame, lower)
+    frame.write(_MAX)
+    write_decimal(frame, upper)
+    frame.write(_FLAG)
+    write_decimal(frame, opaque)
+    frame.write(_END)
+    return frame.getvalue()
+
+
+def found_frame(result: PullResult, content: bytes, opaque: i64) -> bytes:
+    """Returns the frame of a result whose status is FOUND; `content` has its records, joined."""
     assert result.status is PullStatus.FOUND, "no records"
-    following, lower, upper = (
-        b"%d" % result.next_begin_offset,
-        b"%d" % result.min_offset,
-        b"%d" % result.max_offset,
-    )
-    number = b"%d" % int(opaque)
-    header = b"".join((_BEGIN, _NEXT, following, _MIN, lower, _MAX, upper, _FLAG, number, _END))
-    size: i64 = len(header)
-    sizes = BytesWriter()
-    write_i32_be(sizes, i32(4 + size + len(content)))
-    write_i32_be(sizes, i32(size))
-    return b"".join((sizes.getvalue(), header, content))
+    following, lower, upper = result.next_begin_offset, result.min_offset, result.max_offset
+    return found_head(following, lower, upper, len(content), opaque) + content

@@ -16,7 +16,7 @@ from pocketmq.model.topic import is_group_topic, is_readable_by
 from pocketmq.native.machine import i64
 from pocketmq.rpc.classic.heartbeat_body import TAG
 from pocketmq.rpc.classic.heartbeats import ClassicClients
-from pocketmq.rpc.classic.pull_answer import found_frame
+from pocketmq.rpc.classic.pull_answer import found_frame, found_head
 from pocketmq.rpc.classic.pull_request import (
     BYTES_MAX,
     COMMITS,
@@ -81,23 +81,49 @@ class ClassicPullShortcut:
         if flags & COMMITS:
             commit = self._number(b"commitOffset", -1)
         self._clients.check_free(group)
-        found = self._store.reading.pull(wanted, None, joined=True)
-        if not isinstance(found, PullResult):
+        frame, count, size, upper = self._frame(wanted)
+        if not frame:
             return None
-        records = found.records
-        if len(records) != 1 or found.status is not PullStatus.FOUND:
-            return None
-        content = records[0]
-        is_cut = found.record_count < wanted.max_messages
-        if is_cut and found.next_begin_offset < found.max_offset:
-            return None
-        if len(content) > ANSWER_SIZE_MAX:
-            return None
-        if 0 <= commit <= found.max_offset:
+        if 0 <= commit <= upper:
             offsets = self._store.tables.offsets
             offsets.advance(group, topic, wanted.queue_id, int(commit))
-        self._pull.delivered.count(topic, group, found.record_count, len(content))
-        return found_frame(found, content, header.opaque)
+        self._pull.delivered.count(topic, group, int(count), int(size))
+        return frame
+
+    def _frame(self, wanted: ReadRange) -> tuple[bytes, i64, i64, i64]:
+        """Returns the frame of the answer, number and bytes of its records, the queue's end.
+
+        The frame is empty if the usual path has to serve the pull.
+        """
+        opaque = self._header.opaque
+        known = self._store.reading.known(wanted)
+        if known is None:
+            return self._checked_frame(wanted)
+        count, following, upper, size = known.count, known.following, known.upper, known.size_bytes
+        is_cut = count < wanted.max_messages and following < upper
+        if is_cut or size > ANSWER_SIZE_MAX:
+            return b"", 0, 0, 0
+        return (
+            known.copy(found_head(following, known.lower, upper, size, opaque)),
+            count,
+            size,
+            upper,
+        )
+
+    def _checked_frame(self, wanted: ReadRange) -> tuple[bytes, i64, i64, i64]:
+        """Returns a frame like `_frame`, of records that may have to be checked."""
+        found = self._store.reading.pull(wanted, None, joined=True)
+        if not isinstance(found, PullResult):
+            return b"", 0, 0, 0
+        records, count = found.records, found.record_count
+        if len(records) != 1 or found.status is not PullStatus.FOUND:
+            return b"", 0, 0, 0
+        content = records[0]
+        is_cut = count < wanted.max_messages and found.next_begin_offset < found.max_offset
+        if is_cut or len(content) > ANSWER_SIZE_MAX:
+            return b"", 0, 0, 0
+        frame = found_frame(found, content, self._header.opaque)
+        return frame, count, len(content), found.max_offset
 
     def _number(self, name: bytes, absent: i64) -> i64:
         """Returns a field, `absent` if it is missing, -1 if it is no number."""

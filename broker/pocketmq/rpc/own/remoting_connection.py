@@ -47,6 +47,8 @@ CALLS_MAX: Final = 1_024
 """Upper limit of a connection's requests in progress; parked pulls are not counted."""
 BODIES_MAX: Final = 4 * 1024 * 1024
 """Upper limit of bytes of the bodies of a connection's requests that are queued or in progress."""
+LARGE_FRAME: Final = 8 * 1024
+"""Size from which on the first of several replies shows that they are written without a copy."""
 IDLE_S: Final = 120.0
 """Time without a byte after which a connection is closed (serverChannelMaxIdleTimeSeconds)."""
 LOOKS: Final = 4
@@ -295,10 +297,8 @@ class RemotingConnection(LoopConnection, RemotingSide):
         if transport is None or transport.is_closing():
             return
         if self.frames:
-            data = self.frames[0] if len(self.frames) == 1 else b"".join(self.frames)
-            self.frames.clear()
-            self.sent += len(data)
-            transport.write(data)
+            frames, self.frames = self.frames, []
+            self.sent += _write(transport, frames)
         self._count_kept()
         self._resume()
         if self.is_draining:
@@ -436,6 +436,16 @@ def _outlives(call: RemotingCall) -> bool:
     """Returns whether a one-way call continues without its client: it waits for no messages."""
     is_wait = call.served.method.call_class in (CallClass.POLL, CallClass.QUESTION)
     return call.command.is_one_way and not is_wait
+
+
+def _write(transport: asyncio.Transport, frames: list[bytes]) -> int:
+    """Writes frames, without a copy if they are large; returns the number of bytes."""
+    if len(frames) > 1 and len(frames[0]) >= LARGE_FRAME:
+        transport.writelines(frames)
+        return sum(map(len, frames))
+    data = frames[0] if len(frames) == 1 else b"".join(frames)
+    transport.write(data)
+    return len(data)
 
 
 def _may_store(call: WaitingCall) -> bool:

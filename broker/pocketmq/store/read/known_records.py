@@ -2,6 +2,8 @@
 
 units ─► count of rows in one file ─► one copy of their records ─► fields of each record
 
+The copy may begin with the head of an answer, so that an answer needs no further copy.
+
 The copy is checked, not the memory map: what is served is what was checked. Anything unusual is
 left to the usual way (store/read/pulling.py).
 """
@@ -65,13 +67,24 @@ def end_of(units: bytes, count: i64) -> i64:
     return read_i64_be(units, position) + i64(read_i32_be(units, position + _SIZE_AT))
 
 
-def gathered(buffer: Buffer, origin: i64, units: bytes, count: i64) -> bytes:
+def size_of(units: bytes, count: i64) -> i64:
+    """Returns the sum of the sizes of the first `count` units."""
+    total: i64 = 0
+    number: i64 = 0
+    while number < count:
+        total += i64(read_i32_be(units, number * _UNIT_SIZE + _SIZE_AT))
+        number += 1
+    return total
+
+
+def gathered(buffer: Buffer, origin: i64, units: bytes, count: i64, head: bytes = b"") -> bytes:
     """Returns the records of the first `count` units, joined.
 
     origin   physical offset of the first byte of `buffer`
+    head     bytes that precede the first record
     Cost     one copy, and 0.2 µs a record that does not begin at the end of the previous one
     """
-    pieces: list[Buffer] = []
+    pieces: list[Buffer] = [head]
     begin = end = read_i64_be(units, 0)
     position: i64 = 0
     while position < count * _UNIT_SIZE:
@@ -86,17 +99,19 @@ def gathered(buffer: Buffer, origin: i64, units: bytes, count: i64) -> bytes:
 
 
 def are_of_queue(
-    records: bytes, units: bytes, count: i64, topic_part: bytes, queue_id: i64, queue_offset: i64
-) -> bool:
+    records: bytes, units: bytes, count: i64, topic_part: bytes, queue_id: i64, queue_offset: i64,
+    begin: i64 = 0,
+) -> bool:  # fmt: skip
     """Returns whether joined records are those of the first `count` units, in the usual form.
 
     The usual form has RocketMQ's first magic and IPv4 hosts.
 
     topic_part     length and topic, as a record contains them
     queue_offset   of the first record
-    Cost           0.1 µs a record when compiled
+    begin          position of the first record
+    Cost           0.05 µs a record when compiled
     """
-    begin: i64 = 0
+    assert begin >= 0, "the records begin before their buffer"
     number: i64 = 0
     topic_size: i64 = len(topic_part)
     while number < count:
@@ -121,10 +136,25 @@ def are_of_queue(
         block_begin = topic_begin + topic_size + 2
         if topic_begin < begin + _HEAD_SIZE or block_begin > end:
             return False
-        if not records.startswith(topic_part, topic_begin):
+        if not _has_part(records, topic_begin, topic_part):
             return False
         if i64(read_i16_be(records, block_begin - 2)) != end - block_begin:
             return False
         begin = end
         number += 1
     return begin == len(records)
+
+
+def _has_part(records: bytes, begin: i64, part: bytes) -> bool:
+    """Returns whether a part of a record, which ends within it, has these bytes."""
+    size: i64 = len(part)
+    at: i64 = 0
+    while size - at >= 8:
+        if read_i64_be(records, begin + at) != read_i64_be(part, at):
+            return False
+        at += 8
+    while at < size:
+        if records[begin + at] != part[at]:
+            return False
+        at += 1
+    return True

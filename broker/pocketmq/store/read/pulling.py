@@ -24,7 +24,7 @@ from pocketmq.log.consume_queue import ConsumeQueue
 from pocketmq.model.errors import MessageDamaged, ReadFailed
 from pocketmq.model.reading import PullResult, PullStatus, ReadRange
 from pocketmq.store.read.cold_read import ColdReads, Later, NowOrLater
-from pocketmq.store.read.known_records import are_of_queue, count_in_file, end_of, gathered
+from pocketmq.store.read.known_pull import SPAN_MAX, KnownPull
 from pocketmq.store.read.read_plan import (
     BYTES_MAX,
     Accept,
@@ -59,8 +59,6 @@ SCAN_COUNT_MIN: Final = 800
 RESIDENT_GAP_MAX: Final = 32 * 1024
 """Upper limit of bytes between two records in memory that are read by one call: a read of its own
 costs as much as copying this many bytes."""
-RESIDENT_SPAN_MAX: Final = 512 * 1024
-"""Upper limit of bytes of records in memory, and between them, that are read by one call."""
 RESIDENT_RUNS_MAX: Final = 64
 """Upper limit of reads on the event loop for one pull; a thread does a pull with more reads."""
 NO_FILE: Final = "no file holds it"
@@ -70,14 +68,18 @@ Repair = Callable[[CommitLog, ConsumeQueue, UnservedRecord], Awaitable[bytes | U
 
 
 class Pulling:
-    """Pulls from the queues of one log."""
+    """Pulls from the queues of one log.
 
-    __slots__ = ("_log", "_patience", "_repair")
+    known   pulls whose records are known to be valid
+    """
+
+    __slots__ = ("_log", "_patience", "_repair", "known")
 
     def __init__(self, log: CommitLog, patience: ColdReads, repair: Repair) -> None:
         self._log = log
         self._patience = patience
         self._repair = repair
+        self.known = KnownPull(log)
 
     def pull(
         self, queue: ConsumeQueue | None, wanted: ReadRange, accept: Accept | None, *, joined: bool
@@ -113,22 +115,18 @@ class Pulling:
         status = status_at(queue, begin)
         if status.status is not PullStatus.FOUND or queue is None:
             return status
+        if joined and self.known.find(queue, wanted):
+            found = self.known.copy(b"")
+            if found:
+                return self.known.result(found)
         count = min(scan_count_of(wanted.max_messages, accept), status.max_offset - begin)
         units = queue.units.read_resident(begin, count)
         is_fresh = log.hot_begin <= 0 or first_place(units) >= log.hot_begin
         asked = asked_of(log, queue)
-        if joined:
-            known = self._known(units, wanted, asked, is_fresh=is_fresh)
-            if known is not None:
-                found, count = known
-                _, _, lower, upper, _, _ = status
-                return PullResult(PullStatus.FOUND, begin + count, lower, upper, [found], count)
         rows, following = self._chosen(queue, units, wanted, accept, is_limited=not is_fresh)
         # The memory map needs no system call for each piece.
         gap_max, span_max = (
-            (log.file_size_bytes, log.file_size_bytes)
-            if is_fresh
-            else (RESIDENT_GAP_MAX, RESIDENT_SPAN_MAX)
+            (log.file_size_bytes, log.file_size_bytes) if is_fresh else (RESIDENT_GAP_MAX, SPAN_MAX)
         )
         runs = runs_of(rows, log.file_size_bytes, gap_max, span_max)
         if not is_fresh and len(runs) > RESIDENT_RUNS_MAX:
@@ -146,31 +144,6 @@ class Pulling:
         if answer is None:
             raise ColdRead(_nothing)
         return answer
-
-    def _known(
-        self, units: bytes, wanted: ReadRange, asked: Asked, *, is_fresh: bool
-    ) -> tuple[bytes, int] | None:
-        """Returns records known to be valid, joined, and their number; None: the usual way."""
-        place = first_place(units)
-        file = self._file_at(place)
-        if file is None:
-            return None
-        _, queue_id, begin, _, max_bytes = wanted
-        limit = max_bytes if is_fresh else min(max_bytes, BYTES_MAX)
-        count = count_in_file(units, limit, file.base + file.size)
-        if not count or not was_sound(file, place, asked, begin, begin + count):
-            return None
-        buffer: memoryview | bytes = file.view
-        origin = file.base
-        if not is_fresh:
-            size = end_of(units, count) - place
-            if size > RESIDENT_SPAN_MAX or not self._log.tells_resident:
-                return None
-            buffer, origin = file.read_resident(place - origin, size), place
-        found = gathered(buffer, origin, units, count)
-        if not are_of_queue(found, units, count, asked.topic_part, queue_id, begin):
-            return None
-        return found, count
 
     def _chosen(
         self, queue: ConsumeQueue, units: bytes, wanted: ReadRange, accept: Accept | None, *,
@@ -192,7 +165,7 @@ class Pulling:
         origin = file.base
         if not is_fresh:
             size = last + last_size - begin
-            is_possible = 0 <= size <= RESIDENT_SPAN_MAX
+            is_possible = 0 <= size <= SPAN_MAX
             if not is_possible or not self._log.tells_resident:
                 raise ColdRead(_nothing)
             buffer, origin = file.read_resident(begin - origin, size), begin

@@ -25,6 +25,7 @@ from pocketmq.model.topic import is_system_topic
 from pocketmq.store.marks import Marks
 from pocketmq.store.read.cold_read import TRIES_MAX, ColdReads, NowOrLater, value_of
 from pocketmq.store.read.key_search import KeySearch
+from pocketmq.store.read.known_pull import KnownPull
 from pocketmq.store.read.lookups import (
     queue_offset_by_time,
     records_with,
@@ -156,6 +157,14 @@ class Reading:
         """
         queue = self._queues.find(wanted.topic, wanted.queue_id)
         return self._pulling.pull(queue, wanted, accept, joined=joined)
+
+    def known(self, wanted: ReadRange) -> KnownPull | None:
+        """Returns what a pull finds if all its records are known to be valid; None: `pull` it.
+
+        Shape    it is replaced by the next pull
+        """
+        known = self._pulling.known
+        return known if known.find(self._queues.find(*wanted[:2]), wanted) else None
 
     async def pull_cold(self, wanted: ReadRange, accept: Accept | None = None) -> PullResult:
         """Pulls in a thread, even if all records are in memory."""
