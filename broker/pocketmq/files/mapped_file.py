@@ -62,9 +62,26 @@ class MappedFile:
     """A file of a mapped file queue; `base` is the queue's offset of its first byte."""
 
     __slots__ = (
-        "_disk", "_holders", "_is_leaving", "_is_mapped", "_keeper", "_map", "_place", "_populated",
-        "allocated", "base", "checked", "descriptor", "size", "staged", "staged_end",
-        "unsynced_names", "view", "was_used", "written_from", "wrote",
+        "_disk",
+        "_holders",
+        "_is_leaving",
+        "_is_mapped",
+        "_keeper",
+        "_map",
+        "_place",
+        "allocated",
+        "base",
+        "checked",
+        "descriptor",
+        "populated",
+        "size",
+        "staged",
+        "staged_end",
+        "unsynced_names",
+        "view",
+        "was_used",
+        "written_from",
+        "wrote",
     )  # fmt: skip
 
     def __init__(
@@ -81,7 +98,8 @@ class MappedFile:
         self._keeper = keeper
         self._is_mapped = is_mapped
         self._map: mmap.mmap | None = None
-        self._populated = 0
+        self.populated = 0
+        """Position below which writes through the map fault in no page."""
         self._holders = 0
         self._is_leaving = False
         self.was_used = True
@@ -212,7 +230,7 @@ class MappedFile:
         if self._map is None or len(content) >= DIRECT_WRITE_MIN:
             self._disk.write_at(self.descriptor, position, content)
             return
-        if end > self._populated:
+        if end > self.populated:
             self._populate(position, end)
         self.view[position:end] = content
 
@@ -233,7 +251,7 @@ class MappedFile:
         """
         assert self._map is not None
         self._disk.memory.touch(self._map)
-        self._populated = self.size
+        self.populated = self.size
         return self._disk.memory.lock(self._map)
 
     def cool(self) -> None:
@@ -248,10 +266,10 @@ class MappedFile:
 
     def _populate(self, position: int, end: int) -> None:
         assert self._map is not None
-        begin = max(self._populated, position) // _PAGE * _PAGE
+        begin = max(self.populated, position) // _PAGE * _PAGE
         upper = min(-(-end // POPULATE_STEP) * POPULATE_STEP, self.size)
         self._disk.memory.populate(self._map, begin, upper - begin)
-        self._populated = upper
+        self.populated = upper
 
     def read_resident(self, position: int, size_bytes: int) -> bytes:
         """Returns bytes if they are in memory; fewer at the file's end.
@@ -373,7 +391,7 @@ class MappedFile:
         if self._keeper is not None:
             self._keeper.discard(self)
         self._is_leaving = False
-        self._populated = 0
+        self.populated = 0
         self.doubt()
         if self._map is not None:
             self.view.release()

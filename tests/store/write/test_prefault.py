@@ -8,7 +8,7 @@ import pytest
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.model.step import Next, Now
 from pocketmq.store.marks import Marks
-from pocketmq.store.write.prefault import HURRY_MS, Prefault
+from pocketmq.store.write.prefault import BUSY_RATIO, CHEAP_US, HURRY_MS, SKIPPED_COUNT, Prefault
 from tests.kit.store_language import until
 from tests.sim.quick_disk import QuickDisk
 
@@ -30,9 +30,18 @@ class Growing:
             self.log.place(SIZE - 8)
             self.log.write(base, bytes(SIZE - 8))
         self.marks = Marks(0, 0, 0, is_sync=False)
-        self.ahead = Prefault(self.log, self.marks, AHEAD)
+        self.cost_us, self.busy_ratio = 3.0, 1.0
+        """Processor time of each KiB that is brought; its duration is a multiple of that."""
+        self._looks = 0
+        self.ahead = Prefault(self.log, self.marks, AHEAD, self.times)
         self.ms = 0
         self.disk.calls.clear()
+
+    def times(self) -> tuple[float, float]:
+        """Returns in turn zeros, and the times of what was brought in between."""
+        self._looks += 1
+        seconds = self.ranges[-1][1] / KIB * self.cost_us / 1e6 if self._looks % 2 == 0 else 0.0
+        return seconds * self.busy_ratio, seconds
 
     def grow_to(self, end: int, *, after_ms: int) -> Next:
         """Appends up to an end, which takes so long; returns what a step then asks for."""
@@ -112,3 +121,28 @@ async def test_a_file_that_is_gone_is_no_error(growing: Growing) -> None:
     file.remove()
     await growing.brought()
     assert not file.is_open
+
+
+@pytest.mark.parametrize(
+    ("cost_us", "busy_ratio", "populated", "is_left_out"),
+    [
+        (CHEAP_US / 2, 1, 0, True),
+        (2 * CHEAP_US, BUSY_RATIO, 0, True),
+        (2 * CHEAP_US, 2, 0, False),
+        (CHEAP_US / 2, 1, SIZE, False),
+    ],
+    ids=["fast memory", "busy processors", "neither", "small writes"],
+)
+async def test_most_prefaults_that_do_not_pay_are_left_out(
+    growing: Growing, cost_us: float, busy_ratio: float, populated: int, is_left_out: bool
+) -> None:
+    growing.cost_us, growing.busy_ratio = cost_us, busy_ratio
+    for file in growing.log.files.files:
+        file.populated = populated
+    step = AHEAD // 2 // SKIPPED_COUNT
+    growing.ahead = Prefault(growing.log, growing.marks, 2 * step, growing.times)
+    growing.grow_to(step, after_ms=HURRY_MS)
+    for number in range(2, SKIPPED_COUNT + 4):
+        growing.grow_to(number * step, after_ms=1)
+        await until(lambda: growing.ahead.step(Now(growing.ms, growing.ms)).value > 1)
+    assert len(growing.ranges) == (2 if is_left_out else SKIPPED_COUNT + 2)
