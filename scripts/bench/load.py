@@ -7,7 +7,8 @@ REQUESTS is a file of requests (`framed`), which are sent repeatedly in order.
 
 --in-flight N   N callers, each of which waits for its reply: measures throughput
 --rate R        R calls a second, replied to or not: measures latency
---each          before the results, a JSON array of all latencies in ms, to be pooled by the caller
+--each          before the results, a JSON array of all calls, to be pooled by the caller: each an
+                array of its begin in s of the monotonic clock, and its latency in ms
 
 Prints "begun" at the first counted call, then one JSON object: calls counted, calls answered, calls
 failed, seconds, latencies in ms (p50, p99, maximum). With --count every call is counted, with
@@ -64,7 +65,8 @@ class Tally:
     def __init__(self, call: Call, counted_from: float) -> None:
         self._call = call
         self._counted_from = counted_from
-        self._latencies: list[float] = []
+        self.calls: list[tuple[float, float]] = []
+        """Begin in s, and latency in ms, of each counted call."""
         self._total = 0
         self._failed = 0
 
@@ -79,25 +81,20 @@ class Tally:
                 print(error, file=sys.stderr)
             self._failed += 1
         if asked >= self._counted_from:
-            self._latencies.append(perf_counter() - asked)
-
-    @property
-    def latencies_ms(self) -> list[float]:
-        """Latencies of the counted calls."""
-        return [1000 * one for one in self._latencies]
+            self.calls.append((asked, 1000 * (perf_counter() - asked)))
 
     def result(self) -> dict[str, float]:
         """Returns the results of the run."""
         seconds = perf_counter() - self._counted_from
-        ordered = sorted(self._latencies)
+        ordered = sorted(latency_ms for _, latency_ms in self.calls)
         return {
             "calls": len(ordered),
             "total": self._total,
             "failed": self._failed,
             "seconds": seconds,
-            "p50_ms": 1000 * percentile(ordered, 0.5),
-            "p99_ms": 1000 * percentile(ordered, 0.99),
-            "max_ms": 1000 * percentile(ordered, 1.0),
+            "p50_ms": percentile(ordered, 0.5),
+            "p99_ms": percentile(ordered, 0.99),
+            "max_ms": percentile(ordered, 1.0),
         }
 
 
@@ -146,7 +143,7 @@ async def drive(given: argparse.Namespace) -> dict[str, float]:
             else:
                 await by_callers(tally, requests, given.in_flight, count=given.count, end=end)
         if given.each:
-            print(json.dumps(tally.latencies_ms))
+            print(json.dumps(tally.calls))
         return tally.result()
 
 

@@ -224,8 +224,14 @@ class Load:
 
     def latencies_ms(self) -> list[float]:
         """Waits for the end of a generator with `each`; returns the latencies of its calls."""
-        latencies: list[float] = json.loads(self._printed()[-2])
-        return latencies
+        return [latency_ms for _, latency_ms in self.calls()]
+
+    def calls(self) -> list[tuple[float, float]]:
+        """Waits for the end of a generator with `each`; returns begin and latency of its calls.
+
+        Shape   (s of time.perf_counter, which all processes of the machine share; ms)
+        """
+        return [(begun, latency_ms) for begun, latency_ms in json.loads(self._printed()[-2])]
 
     def _printed(self) -> list[str]:
         out, said = self._process.communicate()

@@ -52,6 +52,7 @@ BATTERIES: Final = {
     "slaves": "slaves:torture",
     "spark_cluster": "spark:cluster",
     "spark_hosts": "spark:hosts",
+    "spark_streams": "streams:streams",
     "versions": "versions:torture",
     "way_in": "way_in:torture",
     "wire": "http2:wire",

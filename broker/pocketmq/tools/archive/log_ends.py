@@ -13,7 +13,7 @@ from pocketmq.format.timer_layout import decode_progress
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import LogFile, records_end
 from pocketmq.tools.durable import flushed_upto
-from pocketmq.walk.reader import LogReader, Stop
+from pocketmq.walk.reader import CHUNK_SIZE, LogReader, Stop
 from pocketmq.walk.source import LogSource
 
 
@@ -50,7 +50,8 @@ def damage_between(files: list[LogFile], begin: int, end: int) -> str:
 
 
 def _walked(source: LogSource, begin: int, upto: int) -> Stop:
-    reader = LogReader(check_crc=True)
+    # A round of each second has few bytes, for which a whole chunk's buffer would cost more.
+    reader = LogReader(check_crc=True, chunk_size=min(CHUNK_SIZE, upto - begin))
     for _ in reader.chunks(source, begin, upto):
         pass
     return reader.stop
