@@ -1,10 +1,14 @@
 """Objects of S3, by a server that answers what is needed."""
 
+import random
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path
 
 import pytest
 
+from pocketmq.tools.archive import objects as module
 from pocketmq.tools.archive.objects import open_objects
 from tests.sim.quick_disk import QuickDisk
 
@@ -34,6 +38,55 @@ class _Bucket(BaseHTTPRequestHandler):
         self.send_header("ETag", '"x"')
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+
+def test_a_large_object_is_read_in_several_requests_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(module, "PIECE_SIZE", 1000)
+    objects = open_objects(QuickDisk(), f"file://{tmp_path}")
+    for size in (0, 1, 999, 1000, 1001, 8000, 20_500):
+        content = random.Random(size).randbytes(size)
+        objects.put("one", [content])
+        pieces = [*objects.get("one")]
+        assert b"".join(pieces) == content
+        assert all(pieces)
+    before = threading.active_count()
+    begun = objects.get("one")
+    assert next(begun) == content[:1000]
+    begun.close()  # type: ignore[attr-defined]
+    assert threading.active_count() == before
+    with pytest.raises(FileNotFoundError):
+        next(objects.get("none"))
+
+
+def test_a_request_that_fails_ends_the_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other requests are under way."""
+    monkeypatch.setattr(module, "PIECE_SIZE", 1000)
+
+    class Source(BytesIO):
+        calls = 0
+
+        def size(self) -> int:
+            return 20_000
+
+        def read_at(self, count: int, begin: int) -> bytes:
+            Source.calls += 1
+            if begin == 3000:
+                raise OSError("the bucket is gone")
+            return bytes(count)
+
+    objects = open_objects(QuickDisk(), f"file://{tmp_path}")
+    monkeypatch.setattr(type(objects), "opened", lambda *_: Source())
+    found: list[bytes] = []
+    before = threading.active_count()
+    with pytest.raises(OSError, match="the bucket is gone"):
+        found.extend(objects.get("one"))
+    assert Source.calls < 20
+    assert threading.active_count() == before
 
 
 def test_a_small_object_takes_one_request() -> None:

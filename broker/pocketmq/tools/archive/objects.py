@@ -6,7 +6,9 @@ the file system does not guarantee that, the object is written under another nam
 
 import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -16,6 +18,8 @@ from pocketmq.files.disk_errors import FullDisk
 
 PIECE_SIZE: Final = 4 * 1024 * 1024
 """Bytes of an object that are in memory at once."""
+READ_AHEAD: Final = 8
+"""Pieces of a remote object that are requested at once: one request waits for the network alone."""
 URL_MARK: Final = "://"
 S3_URL: Final = "s3://"
 ONE_REQUEST: Final = "allow_delayed_open"
@@ -190,10 +194,23 @@ class _Remote(Objects):
             system.move(draft, path)
 
     def get(self, name: str) -> Iterator[bytes]:
-        path = f"{self._root}/{name}"
-        with self._file_system.open_input_stream(path, compression=None) as source:
-            while piece := source.read(PIECE_SIZE):
-                yield piece
+        with self.opened(name) as source:
+            begins = range(0, source.size(), PIECE_SIZE)
+            if len(begins) < 2:
+                yield from filter(None, [source.read()])
+                return
+            with ThreadPoolExecutor(READ_AHEAD) as pool:
+                ahead = deque[Future[bytes]]()
+                try:
+                    for begin in begins:
+                        ahead.append(pool.submit(source.read_at, PIECE_SIZE, begin))
+                        if len(ahead) == READ_AHEAD:
+                            yield ahead.popleft().result()
+                    while ahead:
+                        yield ahead.popleft().result()
+                finally:  # The caller may stop, and a request may fail.
+                    for request in ahead:
+                        request.cancel()
 
     def opened(self, name: str) -> Any:
         return self._file_system.open_input_file(f"{self._root}/{name}")
