@@ -1,25 +1,24 @@
 """The web console beside a broker with 10,000 topics, 1,000 groups and a million messages.
 
-    python -m bench.console ENDPOINT FD        a console that reports its longest turn for SIGUSR1
-
-The console runs in its own process, as a broker runs it. A turn is one callback of its event loop,
-in processor time of the thread. Open pages are requests at the intervals of the pages' script.
+The console runs in its own process, as a broker runs it (timed_console.py). A turn is one callback
+of its event loop, in processor time of the thread. Open pages are requests at the intervals of the
+pages' script.
 """
 
-import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
 from threading import Event, Thread
-from time import perf_counter, sleep, thread_time
+from time import perf_counter, sleep
 from typing import Any, Final, NamedTuple
 
+from bench.load import percentile
 from bench.servers import (
     ADMIN,
     ASYNC,
@@ -28,10 +27,12 @@ from bench.servers import (
     broker_server,
     lag_bound_ms,
     load,
+    loading,
     send_request,
 )
-from harness.figures import Extent, Figure, alternated, ratios
+from harness.figures import Extent, Figure, alternated, turns
 from harness.process import ROOT, anonymous_mib, cpu_seconds, environment, module, tell
+from pocketmq.app.console import ARENAS
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 
@@ -39,9 +40,16 @@ TOPICS: Final = 10_000
 GROUPS: Final = 1_000
 MESSAGES: Final = 1_000_000
 BATCH: Final = 100
-RATE: Final = 300.0
+RATE: Final = 200.0
 """Sends a second, beside which pages are open."""
 OPEN_S: Final = 12.0
+SLICE_S: Final = 10.0
+"""Time for which pages are open, or closed, before they change."""
+SETTLE_S: Final = 0.5
+PAIRS: Final = 3
+"""Pairs of slices in a round of sends."""
+FEW: Final = 10
+"""Topics and groups of the first measurement of memory."""
 PAUSE_S: Final = 2.0
 """Pause between two rounds of pages, in which kept answers become old."""
 PAGES: Final = {
@@ -94,8 +102,9 @@ def running_console(endpoint: str) -> Iterator[ConsoleRun]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         process = subprocess.Popen(
-            module("bench.console", endpoint, listener.fileno()), text=True, cwd=ROOT,
-            stdout=subprocess.PIPE, env=environment(), pass_fds=(listener.fileno(),),
+            module("bench.timed_console", endpoint, listener.fileno()), text=True, cwd=ROOT,
+            stdout=subprocess.PIPE, env=environment() | {ARENAS: "1"},
+            pass_fds=(listener.fileno(),),
         )  # fmt: skip
     with process:
         try:
@@ -109,30 +118,41 @@ def running_console(endpoint: str) -> Iterator[ConsoleRun]:
 def console_figures(extent: Extent) -> list[Figure]:
     """Pages, turns, memory and processor time of the console, and sends beside it."""
     with broker_server(ASYNC, "rpc.tls=false", "broker.auto_create_topics=true") as server:
-        _fill(server, extent)
+        _fill(server, FEW, FEW, FEW * BATCH)
         with running_console(server.target) as console:
+            few_mib = _memory_after_pages(console)
+        _fill(server, extent.count(TOPICS), extent.count(GROUPS), extent.count(MESSAGES))
+        with running_console(server.target) as console:
+            many_mib = _memory_after_pages(console)
             figures = _pages(server, console, extent)
             figures += _open(server, console, extent)
             figures += _sends(server, console, extent)
-            figures.append(
-                Figure.of(
-                    "console_memory", "RssAnon of the console's process",
-                    [anonymous_mib(console.process.pid)], "MiB", "≤ 25",
-                )
-            )  # fmt: skip
-    return figures
+            last_mib = anonymous_mib(console.process.pid)
+    whats = {
+        "few": (f"RssAnon of the console's process, each page once, {FEW} topics", few_mib),
+        "many": ("the same with all topics", many_mib), "long": ("the same at the end", last_mib),
+    }  # fmt: skip
+    return figures + [
+        Figure.of(f"console_memory_{name}", what, [mib], "MiB", "≤ 25")
+        for name, (what, mib) in whats.items()
+    ]
 
 
-def _fill(server: Server, extent: Extent) -> None:
-    names = [f"t{number}" for number in range(extent.count(TOPICS))]
+def _memory_after_pages(console: ConsoleRun) -> float:
+    for path in PAGES.values():
+        console.get(path)
+    return anonymous_mib(console.process.pid)
+
+
+def _fill(server: Server, topics: int, count: int, messages: int) -> None:
+    names = [f"t{number}" for number in range(topics)]
     server.create_topics(dict.fromkeys(names, 4))
-    count = extent.count(GROUPS)
     groups = [
         admin_pb2.CreateGroupRequest(name=f"g{at}").SerializeToString() for at in range(count)
     ]
     load(server, ADMIN + "CreateGroup", *groups, in_flight=8, count=count)
     requests = [send_request(BATCH, name, 0) for name in names]
-    calls = extent.count(MESSAGES) // BATCH
+    calls = messages // BATCH
     load(server, BROKER + "SendMessage", *requests, in_flight=8, count=calls)
     commits = [
         pb.CommitOffsetRequest(group=f"g{at}", topic=f"t{at}", queue_id=0, offset=at % BATCH)
@@ -144,10 +164,8 @@ def _fill(server: Server, extent: Extent) -> None:
 
 
 def _pages(server: Server, console: ConsoleRun, extent: Extent) -> list[Figure]:
-    for path in PAGES.values():
-        console.get(path)  # The first visit imports and compiles.
     times: dict[str, list[float]] = {name: [] for name in PAGES}
-    turns, lags = [], []
+    longest, lags = [], []
     console.longest_ms()
     for _ in range(extent.rounds):
         sleep(PAUSE_S)
@@ -157,14 +175,14 @@ def _pages(server: Server, console: ConsoleRun, extent: Extent) -> list[Figure]:
             each[name] = console.longest_ms()
         lags.append(lag_bound_ms(before, server.page("/metrics")) or 0.0)
         worst = max(each, key=lambda name: each[name][0])
-        turns.append(each[worst][0])
-        tell({"turn_ms": turns[-1], "page": worst, "callback": each[worst][1]})
+        longest.append(each[worst][0])
+        tell({"turn_ms": longest[-1], "page": worst, "callback": each[worst][1]})
     tell({"pages_ms": {name: [round(one) for one in taken] for name, taken in times.items()}})
     slowest = max(times, key=lambda name: max(times[name]))
     rounds = [max(taken[at] for taken in times.values()) for at in range(extent.rounds)]
     return [
         Figure.of("console_page", f"the slowest page ({slowest})", rounds, "ms", "≤ 300"),
-        Figure.of("console_turn", "longest turn of the console's loop", turns, "ms", "≤ 5"),
+        Figure.of("console_turn", "longest turn of the console's loop", longest, "ms", "≤ 5"),
         Figure.of("console_broker_lag", "the broker's loop meanwhile, upper bound", lags, "ms"),
     ]
 
@@ -191,38 +209,77 @@ def _open(server: Server, console: ConsoleRun, extent: Extent) -> list[Figure]:
 
 
 def _sends(server: Server, console: ConsoleRun, extent: Extent) -> list[Figure]:
-    request = send_request(1, "t7", 0)
+    """Sends at one rate, while pages are open and closed in slices of the same run.
 
-    def p99(pages: Mapping[str, float]) -> float:
-        with _opened(console, pages):
-            run = load(
-                server, BROKER + "SendMessage", request, rate=RATE, seconds=extent.seconds(OPEN_S)
-            )
-        return run["p99_ms"]
-
-    found = alternated(
-        extent.rounds, {"open": partial(p99, LIVE), "none": partial(p99, {})}, unit="p99, ms"
-    )
-    rounds = ratios(found["open"], found["none"])
+    Both states of a pair of slices have the same load by other programs. A round has the calls of
+    PAIRS pairs together, as its p99 needs many calls.
+    """
+    length_s = extent.seconds(SLICE_S)
+    order = [is_open for at in range(extent.rounds * PAIRS) for is_open in turns([True, False], at)]
+    slices: list[tuple[bool, float]] = []
+    with loading(
+        server, BROKER + "SendMessage", [send_request(1, "t7", 0)], rate=RATE, each=True,
+        seconds=length_s * len(order) + SETTLE_S,
+    ) as run:  # fmt: skip
+        run.wait_until_begun()
+        for is_open in order:
+            slices.append((is_open, perf_counter()))
+            with _opened(console, LIVE if is_open else {}):
+                sleep(length_s)
+        found = run.calls()
+    rounds = [
+        _p99s(found, slices[at : at + 2 * PAIRS], length_s)
+        for at in range(0, len(slices), 2 * PAIRS)
+    ]
+    opened, closed = _p99s(found, slices, length_s)
+    tell({
+        "sends": len(found), "load": os.getloadavg(), "p99_open_ms": opened,
+        "p99_closed_ms": closed, "pooled": opened / closed,
+    })  # fmt: skip
     return [
         Figure.of(
-            "console_sends", "p99 of sends: five pages open ÷ none", rounds, "ratio", "≤ 1.1"
+            "console_sends", "p99 of sends: five pages open ÷ none",
+            [over / under for over, under in rounds], "ratio", "≤ 1.1",
         ),
-        Figure.of("console_sends_p99", "p99 of sends with none open", found["none"], "ms"),
-    ]
+        Figure.of(
+            "console_sends_p99", "p99 of sends with none open", [under for _, under in rounds], "ms"
+        ),
+    ]  # fmt: skip
+
+
+def _p99s(
+    calls: Sequence[tuple[float, float]], slices: Sequence[tuple[bool, float]], length_s: float
+) -> tuple[float, float]:
+    """Returns the p99 in ms of the calls in slices with open pages, and in those without.
+
+    slices   (are pages open, begin); the first SETTLE_S of each do not count
+    """
+    latencies: dict[bool, list[float]] = {True: [], False: []}
+    for is_open, begun in slices:
+        latencies[is_open] += [
+            latency_ms
+            for asked, latency_ms in calls
+            if begun + SETTLE_S <= asked < begun + length_s
+        ]
+    opened, closed = (percentile(sorted(latencies[one]), 0.99) for one in (True, False))
+    return opened, closed
 
 
 @contextmanager
 def _opened(console: ConsoleRun, pages: Mapping[str, float]) -> Iterator[None]:
-    """Loads pages at their intervals during the block."""
+    """Loads pages at their intervals during the block, each for the first time in its interval."""
     closed = Event()
 
-    def watch(path: str, interval_s: float) -> None:
+    def watch(number: int, path: str, interval_s: float) -> None:
         connection = HTTPConnection("127.0.0.1", console.port, timeout=60)
-        while not closed.wait(interval_s):
+        wait_s = interval_s * number / len(pages)
+        while not closed.wait(wait_s):
             console.get(path, connection)
+            wait_s = interval_s
 
-    threads = [Thread(target=watch, args=pair) for pair in pages.items()]
+    threads = [
+        Thread(target=watch, args=(number, *pair)) for number, pair in enumerate(pages.items())
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -231,32 +288,3 @@ def _opened(console: ConsoleRun, pages: Mapping[str, float]) -> Iterator[None]:
         closed.set()
         for thread in threads:
             thread.join()
-
-
-def _serve(endpoint: str, number: str) -> None:
-    """Serves a console, each turn of which is timed."""
-    from pocketmq.console.__main__ import main
-
-    longest: dict[str, Any] = {"ms": 0.0, "what": ""}
-    kind: Any = asyncio.Handle
-    run = kind._run
-
-    def timed(handle: Any) -> None:
-        begun = thread_time()
-        run(handle)
-        took_ms = 1000 * (thread_time() - begun)
-        if took_ms > longest["ms"]:
-            callback = handle._callback
-            longest.update(ms=took_ms, what=str(getattr(callback, "__self__", callback))[:300])
-
-    def report(*_: object) -> None:
-        print(json.dumps(longest), flush=True)
-        longest.update(ms=0.0, what="")
-
-    kind._run = timed
-    signal.signal(signal.SIGUSR1, report)
-    main(endpoint, "", number)
-
-
-if __name__ == "__main__":
-    _serve(*sys.argv[1:])

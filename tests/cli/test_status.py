@@ -189,7 +189,7 @@ def test_the_head_tells_of_the_store() -> None:
 def test_a_refusal_of_sends_has_no_begin() -> None:
     shown = readable_status(STATUS._replace(state="disk_full"))["state"]
     assert shown.startswith("disk_full: sends that need a new file are refused; the broker serves")
-    nearly = STATUS._replace(state="disk_full", retention_state="refusing sends, 20 MB free")
+    nearly = STATUS._replace(state="disk_full", send_refusal="20 MB free")
     shown = readable_status(nearly)["state"]
     assert shown.startswith("disk_full: sends are refused as the disk has too little room; they")
     shown = readable_status(STATUS._replace(state="read_only"))["state"]

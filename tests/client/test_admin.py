@@ -14,6 +14,7 @@ from pocketmq.model.administration import (
     SettingRow,
     TopicChange,
 )
+from pocketmq.model.listing import GroupOrder, GroupTotals, TopicOrder, TopicTotals
 from tests.rpc.desk import Desk, opened_desk
 from tests.sim.clock import START_MS
 
@@ -50,6 +51,24 @@ async def test_topics_are_counted(desk: Desk) -> None:
     page = await desk.admin.all_topic_counts()
     assert [(row.name, row.stored_count, row.queues) for row in page.items] == [("orders", 3, [])]
     assert page.next_page_token == ""
+
+
+async def test_topics_and_groups_are_found(desk: Desk) -> None:
+    found = await desk.admin.find_topics(
+        "ORD", order=TopicOrder.MESSAGES, with_stats=True, with_sums=True
+    )
+    assert [(one.name, one.counts and one.counts.message_count) for one in found.items] == [
+        ("orders", 3)
+    ]
+    assert (found.found_count, found.total_count) == (1, 1)
+    assert found.sums == TopicTotals(1, 3, 3, 0.0)
+    groups = await desk.admin.find_groups(order=GroupOrder.LAG, with_stats=True, with_sums=True)
+    assert [(one.name, one.stats and one.stats.lag_messages) for one in groups.items] == [
+        ("readers", 2)
+    ]
+    assert groups.sums == GroupTotals(1, 2, 1, 0, 0)
+    assert (await desk.admin.find_groups("x")).items == []
+    assert (await desk.admin.find_groups()).sums is None
 
 
 async def test_groups_live(desk: Desk) -> None:

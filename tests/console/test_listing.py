@@ -1,6 +1,7 @@
 """Answers that pages of the console share, and lists of a broker that is slow to count."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,7 @@ import pytest
 
 from pocketmq.client import Message
 from pocketmq.console import listing
-from pocketmq.console.listing import KeptAnswer, kept, soon
+from pocketmq.console.listing import ROWS, KeptAnswer, kept, soon
 from tests.kit.browser import console_of
 from tests.running_broker import broker_with
 
@@ -142,11 +143,9 @@ async def test_a_list_whose_question_is_slow_is_the_last_one() -> None:
     assert answer.answer == 2
 
 
-async def test_many_topics_are_listed_without_sizes_and_counted_late(
+async def test_many_topics_have_sizes_but_no_order_by_them_and_are_counted_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pocketmq.console.listing.MEASURED_MAX", 2)
-    monkeypatch.setattr("pocketmq.console.pages.topics.MEASURED_MAX", 2)
     settings = ("broker.auto_create_topics=true", "rpc.tls=false")
     async with broker_with(tmp_path / "store", *settings) as broker:
         for topic in ("ants", "bees", "cows"):
@@ -154,9 +153,12 @@ async def test_many_topics_are_listed_without_sizes_and_counted_late(
         await broker.dispatched()
         await broker.client.admin.create_group("billing")
         async with console_of(broker.addresses["grpc"]) as visitor:
+            assert "/topics?sort=size" in (await visitor.get("/topics")).html
+            monkeypatch.setattr("pocketmq.console.pages.topics.MEASURED_MAX", 2)
             page = await visitor.get("/topics?sort=messages")
-            assert "ants normal 8 4 " in page.text
-            assert "Size" not in page.text
+            assert re.search(r"ants normal 8 4 \d+ B", page.text)
+            assert "/topics?sort=size" not in page.html
+            assert "/topics?sort=last" not in page.html
             assert "Messages" in (await visitor.get("/")).text
         async with console_of(broker.addresses["grpc"], patience_s=0) as visitor:
             for path in ("/topics", "/groups"):
@@ -165,3 +167,34 @@ async def test_many_topics_are_listed_without_sizes_and_counted_late(
                 assert f'hx-get="{path}?sort=name&amp;from=0" hx-trigger="load' in late.html
             page = await visitor.get("/")
             assert "Send a first message" not in page.text
+
+
+async def test_the_broker_orders_and_cuts_the_lists_of_pages(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "store", "rpc.tls=false") as broker:
+        for number in range(ROWS + 1):
+            await broker.client.admin.create_topic(f"t{number:02}", queue_count=1)
+        async with console_of(broker.addresses["grpc"]) as visitor:
+            first = await visitor.get("/topics")
+            assert "1–50 of 51" in first.text
+            assert "t49" in first.text
+            assert "t50" not in first.text
+            for begin in (50, 10**9):
+                last = await visitor.get(f"/topics?from={begin}")
+                assert "51–51 of 51" in last.text
+                assert "t50" in last.text
+            found = await visitor.get("/topics?q=T5&sort=messages")
+            assert "t50" in found.text
+            assert "t49" not in found.text
+            offered = (await visitor.get("/messages")).html
+            assert len(re.findall(r'<option value="t\d\d"', offered)) == ROWS + 1
+
+
+async def test_answers_that_no_page_needs_are_dropped() -> None:
+    page = page_of(60)
+
+    async def ask() -> int:
+        return 1
+
+    for number in range(listing.ANSWERS_MAX + 5):
+        await kept(page, f"n{number}", ask)
+    assert len(page.visitor.memory["answers"]) == listing.ANSWERS_MAX

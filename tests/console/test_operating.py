@@ -276,6 +276,25 @@ async def test_a_new_secret_is_made_once_the_name_is_typed(visitor: BrowserVisit
     assert "shown this once" in made.text
 
 
+async def test_the_page_of_clients_names_how_many_groups_it_leaves_out(
+    broker: RunningBroker, visitor: BrowserVisit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pocketmq.console.pages.clients.PAGE_SIZE", 1)
+    monkeypatch.setattr("pocketmq.console.pages.clients.GROUPS_MAX", 2)
+    await broker.client.send(Message("orders", b"x"))
+    await broker.client.admin.create_group("idle")
+    assert "No client has consumed" in (await visitor.get("/clients")).text
+    for group in ("first", "second", "third"):
+        await broker.client.admin.create_group(group)
+        await broker.client.receive(ReceiveQuery(group, "orders", client_id="host-7@1"))
+    await visitor.get("/groups")  # has the token of forms
+    assert (await visitor.post("/group/create", name="last")).status == 303  # drops kept answers
+    page = await visitor.get("/clients")
+    for group, is_shown in (("first", True), ("second", True), ("third", False)):
+        assert (f"host-7@1 {group} 127" in page.text) is is_shown
+    assert "1 further group has consumers" in page.text
+
+
 async def test_clients_and_settings_are_listed(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

@@ -159,10 +159,10 @@ async def test_no_secret_is_taken_where_others_can_read_it() -> None:
 async def test_a_defect_reveals_nothing_of_its_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fail(page: object) -> None:
+    async def fail(*given: object, **named: object) -> None:
         raise RuntimeError("an inner secret")
 
-    monkeypatch.setattr("pocketmq.console.pages.topics.counted_topics", fail)
+    monkeypatch.setattr("pocketmq.console.listing.FoundList.page", fail)
     async with (
         broker_with(tmp_path / "store", "rpc.tls=false") as broker,
         application_of(broker.addresses["grpc"]) as app,

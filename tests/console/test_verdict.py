@@ -8,20 +8,23 @@ from tests.cli.local_broker import STATUS
 ABOVE = "the disk is 91 % used, the limit is 90 % (retention.disk_refuse_percent)"
 
 
-def sentence(state: str, retention_state: str) -> StateSentence:
-    """Returns the sentence on a broker in this state."""
-    status = STATUS._replace(state=state, retention_state=retention_state)
+def sentence(state: str, send_refusal: str) -> StateSentence:
+    """Returns the sentence on a broker in this state, which also deleted files."""
+    retention_state = f"refusing sends: {send_refusal}, deleted 3 files that an archive lacks"
+    status = STATUS._replace(
+        state=state, retention_state=retention_state, send_refusal=send_refusal
+    )
     return verdict(Facts(status, 1, 0, 0.0, None, 0, 0, None, None, None))
 
 
 @pytest.mark.parametrize("state", ["read_only", "disk_full"])
 def test_a_limit_of_the_disk_is_named_with_its_figure_and_setting(state: str) -> None:
-    found = sentence(state, f"refusing sends: {ABOVE}")
+    found = sentence(state, ABOVE)
     assert found.text == f"Sends are refused: {ABOVE}. Reads are served."
     assert (found.tone, found.path) == ("bad", "/settings")
 
 
 def test_a_full_disk_and_another_refusal_have_their_own_sentences() -> None:
-    assert sentence("disk_full", "on").text.startswith("The disk is full: sends are refused")
-    assert sentence("read_only", "on").text.startswith("The store is read-only")
-    assert sentence("damaged", f"refusing sends: {ABOVE}").text.startswith("The log is damaged")
+    assert sentence("disk_full", "").text.startswith("The disk is full: sends are refused")
+    assert sentence("read_only", "").text.startswith("The store is read-only")
+    assert sentence("damaged", ABOVE).text.startswith("The log is damaged")

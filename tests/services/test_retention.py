@@ -404,9 +404,9 @@ async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
     assert isinstance(refusal, DiskAboveLimit)
     assert "91 % used with 9 bytes free, sends are refused above 90 %" in str(refusal)
     assert house.bases == [2]
-    assert house.retention.status == (
-        "refusing sends: the disk is 91 % used, the limit is 90 % (retention.disk_refuse_percent)"
-    )
+    why = "the disk is 91 % used, the limit is 90 % (retention.disk_refuse_percent)"
+    assert house.retention.send_refusal == why
+    assert house.retention.status == f"refusing sends: {why}"
     house.used = 90
     await house.round(0)
     assert house.retention.status == (
@@ -419,6 +419,7 @@ async def test_a_full_disk_refuses_sends_until_there_is_room() -> None:
     await house.round(0)
     assert house.refusals[-1] is None
     assert house.retention.status == "on"
+    assert not house.retention.send_refusal
 
 
 async def test_a_file_that_cannot_be_removed_ends_the_round() -> None:

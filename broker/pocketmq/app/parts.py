@@ -193,8 +193,8 @@ def parts_of(
         backing.members.of_group,
         consume.leased,
         backing.members.counts,
-        backing.rates.stored_tps,
-    )
+        backing.rates.stored_tps, lambda: retention.send_refusal,
+    )  # fmt: skip
     following = replicated.following
     roles = replicated.roles(store, leader, partial(stop, SWITCH))
     services = [

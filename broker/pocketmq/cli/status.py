@@ -20,7 +20,7 @@ from pocketmq.cli.output import Document, Output, amount, columns, moment, talk
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError
 from pocketmq.client.following import BrokerWait
-from pocketmq.model.administration import REFUSING_SENDS, StoreStatus
+from pocketmq.model.administration import StoreStatus
 from pocketmq.native.commit import SHORT, UNKNOWN
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _state(status: StoreStatus) -> str:
         why = "sends are refused"
         if status.state == DISK_FULL:
             why = "sends that need a new file are refused"
-        if status.retention_state.startswith(REFUSING_SENDS):
+        if status.send_refusal:
             why = "sends are refused as the disk has too little room; they resume by themselves"
         return f"{status.state}: {why}; the broker serves since {since}"
     return f"{status.state} since {since}"

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pocketmq.client.async_access import AsyncAccess
 from pocketmq.client.async_replication import AsyncReplication
 from pocketmq.client.channel import Channel, Stub, Value, value_of
+from pocketmq.client.client_error import told_error
 from pocketmq.client.messages import find_by_id, find_by_key, pull, stored_message
 from pocketmq.client.values import (
     GroupState,
@@ -42,6 +43,7 @@ from pocketmq.model.administration import (
     TopicLag,
     TopicProducer,
 )
+from pocketmq.model.listing import FoundRows, GroupOrder, GroupTotals, TopicOrder, TopicTotals
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import QueryResult
 from pocketmq.model.tracing import TracedRecord, TraceStep
@@ -52,6 +54,7 @@ ANSWER_MS: Final = 5_000
 """Default time within which an official client must answer."""
 DEFAULTS: Final = GroupSettings()
 NO_ATTRIBUTES: Final[Mapping[str, str]] = {}
+Row = TypeVar("Row")
 
 
 class AsyncAdmin:
@@ -111,6 +114,32 @@ class AsyncAdmin:
         page = _page(answer, answer.topics, _topic_state)
         pairs = zip_longest(page.items, map(_topic_counts, answer.stats))
         return page._replace(items=[topic._replace(counts=counts) for topic, counts in pairs])
+
+    async def find_topics(
+        self,
+        name_part: str = "",
+        *,
+        order: TopicOrder = TopicOrder.NAME,
+        skip: int = 0,
+        page_size: int = 0,
+        with_stats: bool = False,
+        with_sums: bool = False,
+    ) -> FoundRows[TopicState, TopicTotals]:
+        """Returns a page of the topics whose names contain a part, in any case.
+
+        order        by size and last message: of at most 1000 found topics
+        skip         found topics left out before the page
+        with_stats   sets `counts` of each topic, without the counts of queues
+        with_sums    sums over all topics
+        Errors       UnsupportedFeature also if the broker is too old
+        """
+        answer = await self._read(
+            "ListTopics", name_part=name_part, order=order.name, skip=skip, page_size=page_size,
+            with_stats=with_stats, with_sums=with_sums,
+        )  # fmt: skip
+        pairs = zip_longest(map(_topic_state, answer.topics), map(_topic_counts, answer.stats))
+        rows = [topic._replace(counts=counts) for topic, counts in pairs]
+        return _found(answer, rows, TopicTotals)
 
     async def describe_topic(self, name: str) -> TopicState:
         """Returns a topic with its queues."""
@@ -221,6 +250,31 @@ class AsyncAdmin:
         page = _page(answer, answer.groups, _group_state)
         pairs = zip_longest(page.items, _values(GroupStats, answer.stats))
         return page._replace(items=[group._replace(stats=stats) for group, stats in pairs])
+
+    async def find_groups(
+        self,
+        name_part: str = "",
+        *,
+        order: GroupOrder = GroupOrder.NAME,
+        skip: int = 0,
+        page_size: int = 0,
+        with_stats: bool = False,
+        with_sums: bool = False,
+    ) -> FoundRows[GroupState, GroupTotals]:
+        """Returns a page of the groups whose names contain a part, in any case.
+
+        skip         found groups left out before the page
+        with_stats   sets `stats` of each group
+        with_sums    sums over all groups
+        Errors       UnsupportedFeature also if the broker is too old
+        """
+        answer = await self._read(
+            "ListGroups", name_part=name_part, order=order.name, skip=skip, page_size=page_size,
+            with_stats=with_stats, with_sums=with_sums,
+        )  # fmt: skip
+        pairs = zip_longest(map(_group_state, answer.groups), _values(GroupStats, answer.stats))
+        rows = [group._replace(stats=stats) for group, stats in pairs]
+        return _found(answer, rows, GroupTotals)
 
     async def describe_group(self, name: str) -> GroupState:
         """Returns a group with the topics in which it has offsets."""
@@ -473,6 +527,21 @@ class AsyncAdmin:
 
 def _page(answer: Any, rows: Iterable[Any], make: Callable[[Any], Value]) -> Page[Value]:
     return Page([make(row) for row in rows], answer.next_page_token)
+
+
+def _found(answer: Any, rows: list[Row], kind: type[Value]) -> FoundRows[Row, Value]:
+    """Returns a page of found rows.
+
+    Errors   UnsupportedFeature: a broker that does not search ignored the wish
+    """
+    if rows and not answer.found_count:
+        text = "this broker is too old to search its topics and groups: update it"
+        raise told_error(
+            "UnsupportedFeature", text, "UNIMPLEMENTED", retryable=False,
+            fields={"feature": "search of topics and groups"},
+        )  # fmt: skip
+    sums = value_of(kind, answer.sums) if answer.HasField("sums") else None
+    return FoundRows(rows, answer.next_page_token, answer.found_count, answer.total_count, sums)
 
 
 def _values(kind: type[Value], rows: Iterable[Any]) -> list[Value]:

@@ -106,6 +106,7 @@ class Admin(Blocking[AsyncAdmin]):
 
     create_topic = blocking(AsyncAdmin.create_topic)
     list_topics = blocking(AsyncAdmin.list_topics)
+    find_topics = blocking(AsyncAdmin.find_topics)
     describe_topic = blocking(AsyncAdmin.describe_topic)
     update_topic = blocking(AsyncAdmin.update_topic)
     delete_topic = blocking(AsyncAdmin.delete_topic)
@@ -117,6 +118,7 @@ class Admin(Blocking[AsyncAdmin]):
     update_group = blocking(AsyncAdmin.update_group)
     delete_group = blocking(AsyncAdmin.delete_group)
     list_groups = blocking(AsyncAdmin.list_groups)
+    find_groups = blocking(AsyncAdmin.find_groups)
     describe_group = blocking(AsyncAdmin.describe_group)
     list_members = blocking(AsyncAdmin.list_members)
     list_producers = blocking(AsyncAdmin.list_producers)

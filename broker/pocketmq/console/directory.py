@@ -33,6 +33,16 @@ from pocketmq.model.administration import (
     TopicLag,
 )
 from pocketmq.model.errors import BrokerError
+from pocketmq.model.listing import (
+    FoundRows,
+    GroupOrder,
+    GroupTotals,
+    ListPart,
+    SortKey,
+    TopicOrder,
+    TopicTotals,
+    topic_key,
+)
 from pocketmq.model.topic import is_system_topic
 from pocketmq.tools.lag import GroupLag
 from pocketmq.tools.store_browser import StoreBrowser
@@ -43,6 +53,7 @@ READ_WRITE: Final = 6
 TYPE_ATTRIBUTE: Final = "+message.type"
 
 Answer = TypeVar("Answer")
+Row = TypeVar("Row", TopicState, GroupState)
 
 
 class DirectoryClient:
@@ -70,8 +81,11 @@ class DirectoryClient:
 
     # --- topics -----------------------------------------------------------------------------------
 
-    async def list_topics(self, **given: Any) -> Page[TopicState]:
-        """Returns all topics but system topics; their counts have no sizes, rates and times."""
+    async def find_topics(
+        self, name_part: str = "", *, order: TopicOrder = TopicOrder.NAME, skip: int = 0,
+        page_size: int = 0, **given: Any,
+    ) -> FoundRows[TopicState, TopicTotals]:  # fmt: skip
+        """Returns topics but system topics; their counts have no sizes, rates and times."""
 
         def work() -> list[TopicState]:
             rows, ranges = self.browser.topics(), self.browser.ranges()
@@ -87,7 +101,10 @@ class DirectoryClient:
                 if not is_system_topic(name)
             ]
 
-        return Page(await self._read(work), "")
+        return _found(
+            await self._read(work), ListPart(name_part, skip, page_size),
+            lambda one: topic_key(order, one.name, one.type, one.read_queue_count, one.counts),
+        )  # fmt: skip
 
     async def describe_topic(self, name: str) -> TopicState:
         """Returns a topic with the queues that have messages."""
@@ -165,7 +182,10 @@ class DirectoryClient:
 
     # --- groups -----------------------------------------------------------------------------------
 
-    async def list_groups(self, **given: Any) -> Page[GroupState]:
+    async def find_groups(
+        self, name_part: str = "", *, order: GroupOrder = GroupOrder.NAME, skip: int = 0,
+        page_size: int = 0, **given: Any,
+    ) -> FoundRows[GroupState, GroupTotals]:  # fmt: skip
         """Returns the groups that have settings or offsets, with their lag."""
 
         def work() -> list[GroupState]:
@@ -178,7 +198,11 @@ class DirectoryClient:
                 if name in sums or row
             ]
 
-        return Page(await self._read(work), "")
+        def key(one: GroupState) -> SortKey:
+            lag = one.stats.lag_messages if one.stats and order is GroupOrder.LAG else 0
+            return -lag, one.name
+
+        return _found(await self._read(work), ListPart(name_part, skip, page_size), key)
 
     async def describe_group(self, name: str) -> GroupState:
         """Returns a group with the topics in which it has offsets."""
@@ -232,6 +256,13 @@ class DirectoryClient:
             for one in lags
             if one.group == group and topic in ("", one.topic) and one.committed_offset is not None
         ]
+
+
+def _found(rows: list[Row], part: ListPart, key: Callable[[Row], SortKey]) -> FoundRows[Row, Any]:
+    """Returns a page of rows."""
+    names = set(part.found(one.name for one in rows))
+    found = sorted((one for one in rows if one.name in names), key=key)
+    return FoundRows(part.cut(found), "", len(found), len(rows))
 
 
 def _missing(reason: str, text: str, **fields: str) -> ClientError:

@@ -1,6 +1,7 @@
-"""Lists of topics and groups, cached for a few seconds, and pages of their rows.
+"""Pages of lists, and answers of the broker that pages share for a few seconds.
 
-The URL's parameters are q (a part of a row's text), sort (a column) and from (the first row).
+The broker searches and orders its topics and groups, so that a page gets only its rows. The URL's
+parameters are q (a part of a row's text), sort (a column) and from (the first row).
 """
 
 import asyncio
@@ -13,23 +14,24 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.responses import Response
 
-from pocketmq.client import GroupState, TopicState
+from pocketmq.client import GroupState
 from pocketmq.console.web import Visit
 from pocketmq.console.working import worked
-from pocketmq.model.administration import GroupStats, Page, TopicCounts
+from pocketmq.model.listing import FoundRows, GroupOrder, GroupTotals, TopicTotals
+from pocketmq.model.message import INT32_MAX
 
 ROWS: Final = 50
 """Rows of a page."""
 KEPT_S: Final = 1.5
 PAGE_SIZE: Final = 100
-"""Rows of one call. Broker and console handle all rows of a call in one turn of their loops."""
-MEASURED_MAX: Final = 1_000
-"""With more topics than this, lists show no sizes and times, for which the broker reads the log."""
+"""Rows of one call, which the console handles in one turn of its loop."""
+NAMES_MAX: Final = 500
+"""Topics that a form offers, and that a search for an id without a topic reads."""
+ANSWERS_MAX: Final = 50
+"""Answers that are kept for a visitor; a further one replaces the oldest."""
 PAUSE: Final = 20
 """An answer is kept for this many times its call's duration, so calls take 5 % of a processor."""
 KEPT_MAX_S: Final = 30.0
-REST: Final = 2.0
-"""Pause between two parts of counts, for each second that a part took."""
 LIVE_PAUSE: Final = 200
 """`PAUSE` of pages that reload themselves, so that they cost less than 1 % of a processor."""
 LIVE_MAX_S: Final = 180.0
@@ -132,7 +134,11 @@ def _asked(
     page: Visit, name: str, ask: Callable[[], Awaitable[Any]], keep_s: float
 ) -> tuple[KeptAnswer, "asyncio.Task[Any]"]:
     """Returns an old answer, and the call in progress that replaces it."""
-    found = page.visitor.memory.setdefault("answers", {}).setdefault(name, KeptAnswer())
+    answers = page.visitor.memory.setdefault("answers", {})
+    found = answers.pop(name, None) or KeptAnswer()
+    while len(answers) >= ANSWERS_MAX:
+        del answers[next(iter(answers))]
+    answers[name] = found  # now the last one
     if found.asking is None or found.asking.done():
         found.asking = asyncio.Task(found.ask(ask, keep_s))
         found.asking.add_done_callback(_mark_retrieved)
@@ -197,104 +203,80 @@ def forget(page: Visit) -> None:
     page.visitor.memory.pop("answers", None)
 
 
-async def every(ask: Callable[[str], Awaitable[Page[Row]]], rest: float = 0.0) -> list[Row]:
-    """Returns the rows of all pages of an answer.
-
-    ask    called with the token of a page
-    rest   pause before the next page, as a multiple of the last page's duration; the broker serves
-           others meanwhile
-    """
-    found: list[Row] = []
-    token = ""
-    while True:
-        begun_s = time.monotonic()
-        part = await ask(token)
-        found += part.items
-        token = part.next_page_token
-        if not token:
-            return found
-        await asyncio.sleep(rest * (time.monotonic() - begun_s))
-
-
-async def all_topics(page: Visit) -> list[TopicState]:
-    """Returns all topics but system topics, without counts, ordered by name."""
+async def topic_names(page: Visit) -> list[str]:
+    """Returns the first names of topics, in the order of the names: at most NAMES_MAX."""
     admin = page.client.admin
-    return await kept(
-        page, "topics",
-        lambda: every(lambda token: admin.list_topics(page_size=PAGE_SIZE, page_token=token)),
-    )  # fmt: skip
+
+    async def ask() -> list[str]:
+        names: list[str] = []
+        while len(names) < NAMES_MAX:
+            found = await admin.find_topics(skip=len(names), page_size=PAGE_SIZE)
+            names += [one.name for one in found.items]
+            if len(found.items) < PAGE_SIZE:
+                break
+        return names
+
+    return await kept(page, "names", ask)
 
 
-class AllCounts(NamedTuple):
-    """The counts of all topics by name, and their sums."""
+class FoundList(NamedTuple):
+    """A list that the broker searches.
 
-    rows: dict[str, TopicCounts]
-    topic_count: int
-    message_count: int
-    stored_count: int
-    in_per_s: float
-
-
-def _summed(rows: Sequence[TopicCounts]) -> AllCounts:
-    return AllCounts(
-        {one.name: one for one in rows}, len(rows), sum(one.message_count for one in rows),
-        sum(one.stored_count for one in rows), sum(one.in_per_s for one in rows),
-    )  # fmt: skip
-
-
-async def all_counts(page: Visit) -> AllCounts | None:
-    """Returns the counts of all topics; without sizes and times if there are many.
-
-    Returns None while the broker computes the first counts.
+    name     of its templates: NAME.html and NAME_rows.html
+    ask      `find_topics` or `find_groups` of a client
+    orders   orders of its rows by the values of the URL's parameter `sort`
+    bar      row -> value that its bar shows; `largest` in the template is the largest
     """
-    admin, topics = page.client.admin, await all_topics(page)
 
-    async def ask() -> AllCounts:
-        if len(topics) <= MEASURED_MAX:
-            found = await every(
-                lambda token: admin.list_topics(
-                    page_size=PAGE_SIZE, page_token=token, with_stats=True
-                ),
-                REST,
-            )
-            return _summed([one.counts for one in found if one.counts])
-        counts = await every(
-            lambda token: admin.all_topic_counts(page_size=PAGE_SIZE, page_token=token), REST
-        )
-        return await worked(partial(_summed, counts))
+    name: str
+    ask: Callable[..., Awaitable[FoundRows[Any, Any]]]
+    orders: Mapping[str, Any]
+    bar: Callable[[Any], float]
 
-    return await soon(page, "counts", ask)
+    async def page(self, page: Visit, **values: Any) -> Response:
+        """Returns the page of the list, or its rows alone for the script."""
+        first = page.number("from", largest=INT32_MAX)
+        found, is_late = await self._rows(page, first)
+        if not found.items and found.found_count:  # The list is shorter than the URL expects.
+            first = (found.found_count - 1) // ROWS * ROWS
+            found, is_late = await self._rows(page, first)
+        end = first + ROWS
+        shown = ListedRows(
+            found.items, found.found_count, first, max(first - ROWS, 0) if first else None,
+            end if end < found.found_count else None,
+        )  # fmt: skip
+        part = "_rows" if "hx-request" in page.request.headers else ""
+        return page.render(
+            f"{self.name}{part}.html", shown=shown, total=found.total_count, q=page.text("q"),
+            sort=self._sort(page), largest=max(map(self.bar, found.items), default=0),
+            is_late=is_late, **values,
+        )  # fmt: skip
+
+    def _sort(self, page: Visit) -> str:
+        sort = page.text("sort")
+        return sort if sort in self.orders else next(iter(self.orders))
+
+    async def _rows(self, page: Visit, first: int) -> tuple[FoundRows[Any, Any], bool]:
+        """Returns (rows, False); (rows by name without counts, True) if the broker is slow."""
+        part, order = page.text("q").strip(), self.orders[self._sort(page)]
+        where = f"{self.name} from {first} with {part}"
+        ask = partial(self.ask, part, skip=first, page_size=ROWS)
+        counted = partial(ask, order=order, with_stats=True)
+        found = await soon(page, f"{where} by {order}", counted)
+        return (await kept(page, where, ask), True) if found is None else (found, False)
 
 
-async def counted_topics(page: Visit) -> list[TopicState]:
-    """Returns all topics with counts, which are None while the broker computes the first ones."""
-    topics, found = await all_topics(page), await all_counts(page)
-    counts = found.rows if found else {}
-    return await worked(lambda: [one._replace(counts=counts.get(one.name)) for one in topics])
+async def topic_sums(page: Visit) -> TopicTotals | None:
+    """Returns sums over all topics; None while the broker computes the first ones."""
+    ask = partial(page.client.admin.find_topics, page_size=1, with_sums=True)
+    found = await soon(page, "topic sums", ask)
+    return None if found is None else found.sums
 
 
-async def all_groups(page: Visit) -> list[GroupState]:
-    """Returns all groups but system groups, without lag and members, ordered by name."""
-    admin = page.client.admin
-    return await kept(
-        page, "groups",
-        lambda: every(lambda token: admin.list_groups(page_size=PAGE_SIZE, page_token=token)),
+async def worst_group(page: Visit) -> FoundRows[GroupState, GroupTotals] | None:
+    """Returns the group with the largest lag, and sums over all groups; None: as `topic_sums`."""
+    ask = partial(
+        page.client.admin.find_groups, order=GroupOrder.LAG, page_size=1, with_stats=True,
+        with_sums=True,
     )  # fmt: skip
-
-
-async def counted_groups(page: Visit) -> list[GroupState]:
-    """Returns all groups with lag and members.
-
-    Their `stats` are None while the broker computes the first ones.
-    """
-    admin, groups = page.client.admin, await all_groups(page)
-
-    async def ask() -> dict[str, GroupStats]:
-        found = await every(
-            lambda token: admin.list_groups(page_size=PAGE_SIZE, page_token=token, with_stats=True),
-            REST,
-        )
-        return {one.name: one.stats for one in found if one.stats}
-
-    stats = await soon(page, "stats", ask) or {}
-    return [one._replace(stats=stats.get(one.name)) for one in groups]
+    return await soon(page, "group sums", ask)

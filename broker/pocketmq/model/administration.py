@@ -16,9 +16,6 @@ from pocketmq.model.names import check_number
 
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 1_000
-REFUSING_SENDS: Final = "refusing sends"
-"""Begin of `StoreStatus.retention_state` while the disk has too little room for sends; ": " and the
-cause follow."""
 Item = TypeVar("Item")
 
 
@@ -330,7 +327,11 @@ class RedriveResult(NamedTuple):
 
 
 class StoreStatus(NamedTuple):
-    """State of a store and its offsets in the log."""
+    """State of a store and its offsets in the log.
+
+    send_refusal   why the disk has too little room for sends, with figures and the setting; "": it
+                   has room
+    """
 
     state: str
     directory: str
@@ -353,6 +354,7 @@ class StoreStatus(NamedTuple):
     group_count: int
     modules: str
     commit: str
+    send_refusal: str = ""
 
 
 class MapPart(NamedTuple):

@@ -14,7 +14,6 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from pocketmq.format.archived import ArchivedUpto
-from pocketmq.model.administration import REFUSING_SENDS
 from pocketmq.model.due_time import LEAD_MAX_MS
 from pocketmq.model.errors import (
     BrokerError,
@@ -357,7 +356,7 @@ class Retention:
         """
         state = "on" if self._is_on else "off"
         if self._refusal is not None:
-            state = f"{REFUSING_SENDS}: {shortage(self._refusal)}"
+            state = f"refusing sends: {self.send_refusal}"
         elif self._room is not DiskRoom.ENOUGH:
             state += f", little room on the disk: {SHORT[self._room] if self._is_on else SOON}"
         if lost := sum(self.unarchived_files.values.values()):
@@ -365,6 +364,11 @@ class Retention:
         if self.holder is None:
             return state
         return f"{state}, {self.holder.text()}"
+
+    @property
+    def send_refusal(self) -> str:
+        """Why the disk has too little room for sends; "": it has room."""
+        return "" if self._refusal is None else shortage(self._refusal)
 
     @property
     def held(self) -> str:

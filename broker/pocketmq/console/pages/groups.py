@@ -7,17 +7,14 @@ from starlette.responses import Response
 
 from pocketmq.client import GroupSettings, GroupState, ResetTarget
 from pocketmq.console.browsing import places_of, rows_of
-from pocketmq.console.listing import counted_groups, forget, list_page
+from pocketmq.console.listing import FoundList, forget
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import MovedOffset
+from pocketmq.model.listing import GroupOrder
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
-SORTS: Final = {
-    "name": lambda one: one.name,
-    "lag": lambda one: (-one.stats.lag_messages if one.stats else 0, one.name),
-    "members": lambda one: (-one.stats.member_count if one.stats else 0, one.name),
-}
+ORDERS: Final = {one.value: one for one in GroupOrder}
 EARLIEST: Final = ResetTarget()
 LINES_MAX: Final = 200
 """Lines of a plan that a page shows."""
@@ -25,12 +22,11 @@ LINES_MAX: Final = 200
 
 async def groups(page: Visit) -> Response:
     """Lists groups, filtered by a part of the name and sorted by a column."""
-    found = await counted_groups(page)
-    return await list_page(
-        page, "groups", found, lambda one: one.name, SORTS,
+    found = FoundList(
+        "groups", page.client.admin.find_groups, ORDERS,
         lambda one: one.stats.lag_messages if one.stats else 0,
-        is_late=any(not one.stats for one in found),
     )  # fmt: skip
+    return await found.page(page)
 
 
 async def group(page: Visit) -> Response:

@@ -8,7 +8,7 @@ from pocketmq.client import ClientError, KeyQuery, StoredMessage, errors
 from pocketmq.console import texts
 from pocketmq.console.bodies import SHOWN_MAX, Body, body_of
 from pocketmq.console.browsing import at_offset, newest, place_of
-from pocketmq.console.listing import all_topics
+from pocketmq.console.listing import topic_names
 from pocketmq.console.message_types import MessageTypes, types_from_text
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
@@ -18,13 +18,11 @@ from pocketmq.model.message import FLAG_COMPRESSED, RESERVED_PROPERTIES, UNIQUE_
 FOUND_MAX: Final = 50
 PROPERTIES_MAX: Final = 100
 """Properties on one page."""
-TOPICS_MAX: Final = 500
-"""Topics that the search form offers, and that a search for an id without a topic reads."""
 
 
 async def messages(page: Visit) -> Response:
     """Searches messages of a topic by id, key or time."""
-    names = [one.name for one in await all_topics(page)]
+    names = await topic_names(page)
     topic, how, wanted = page.text("topic"), page.text("by", "key"), page.text("q").strip()
     found: list[StoredMessage] = []
     more, failure = "", ""
@@ -49,7 +47,7 @@ async def messages(page: Visit) -> Response:
     if not is_asked and not failure and (topic or wanted):
         failure = _what_lacks(topic, how)
     return page.render(
-        "messages.html", names=names[:TOPICS_MAX], topic=topic, by=how, q=page.text("q"),
+        "messages.html", names=names, topic=topic, by=how, q=page.text("q"),
         found=found, more=more, failure=failure, is_asked=is_asked,
         command=_command(page, topic, how, wanted),
     )  # fmt: skip
@@ -66,7 +64,7 @@ def _what_lacks(topic: str, how: str) -> str:
 async def _by_id(page: Visit, topic: str, wanted: str, names: list[str]) -> StoredMessage:
     """Returns the message with an id; without a topic all topics are searched."""
     failure: Exception = ValueError("there is no topic")
-    for name in [topic] if topic else names[:TOPICS_MAX]:
+    for name in [topic] if topic else names:
         try:
             return await page.client.admin.query_by_id(name, wanted)
         except errors.MessageNotFound as error:

@@ -2,25 +2,17 @@
 
 import asyncio
 import time
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
 from pocketmq.client import GroupState, errors
 from pocketmq.console import plots, texts
-from pocketmq.console.listing import (
-    PAGE_SIZE,
-    REST,
-    all_counts,
-    answered_s,
-    counted_groups,
-    every,
-    soon,
-)
+from pocketmq.console.listing import answered_s, soon, topic_sums, worst_group
 from pocketmq.console.rates import POINTS, RecentFlow
 from pocketmq.console.web import Route, Visit
-from pocketmq.model.administration import REFUSING_SENDS, DeadLetters, StoreStatus, TopicLag
+from pocketmq.model.administration import DeadLetters, StoreStatus
+from pocketmq.model.listing import GroupTotals
 
 PLOT_WIDTH: Final = 720
 PLOT_HEIGHT: Final = 120
@@ -30,6 +22,9 @@ SLOW_S: Final = 10.0
 """Time in seconds for which a page keeps counts that are expensive for the broker."""
 OLD_S: Final = 10.0
 """Age in seconds from which the page shows how old its counts are."""
+COUNTS: Final = ("topic sums", "group sums")
+"""Kept answers whose age the page shows."""
+NO_GROUPS: Final = GroupTotals(0, 0, 0, 0, 0)
 FULL_SHARE: Final = 0.1
 FULL_MS: Final = 7 * texts.DAY_MS
 STATES: Final = {
@@ -101,26 +96,23 @@ async def _values(page: Visit) -> dict[str, Any]:
 
 async def _facts(page: Visit) -> tuple[Facts, RecentFlow]:
     admin = page.client.admin
-    counts, groups, status, delayed, dead, lags = await asyncio.gather(
-        all_counts(page),
-        _or_none(counted_groups(page)),
+    counts, groups, status, delayed, dead = await asyncio.gather(
+        topic_sums(page),
+        _or_none(worst_group(page)),
         _or_none(admin.store_status()),
         _or_none(soon(page, "delayed", admin.list_delayed, SLOW_S)),
         _or_none(soon(page, "dead", admin.list_dead_letters, SLOW_S)),
-        _or_none(soon(page, "lags", partial(_all_lags, page))),
     )
     rates: RecentFlow = page.visitor.memory.setdefault("rates", RecentFlow())
-    appended = status.appended_offset if status else 0
-    consumed = sum(one.committed_sum for one in lags or ())
-    if counts is not None and lags is not None:
-        now_s = min(answered_s(page, name) or time.monotonic() for name in ("counts", "lags"))
-        rates.add(now_s, counts.stored_count, consumed, appended)
-    lagging = [one for one in groups or () if one.stats and one.stats.lag_messages]
-    worst = max(lagging, key=_lag, default=None)
+    sums = groups.sums if groups else NO_GROUPS
+    if counts is not None and groups is not None:
+        now_s = min(answered_s(page, name) or time.monotonic() for name in COUNTS)
+        appended = status.appended_offset if status else 0
+        rates.add(now_s, counts.stored_count, sums.committed_sum, appended)
+    worst = groups.items[0] if groups and sums.lag_messages else None
     facts = Facts(
         status, counts.topic_count if counts else None, counts.message_count if counts else None,
-        counts.in_per_s if counts else 0.0, worst, sum(map(_lag, lagging)),
-        sum(one.stats.member_count for one in groups or () if one.stats),
+        counts.in_per_s if counts else 0.0, worst, sums.lag_messages, sums.member_count,
         None if delayed is None else len(delayed.items), None if dead is None else dead.items,
         _full_ms(status, rates),
     )  # fmt: skip
@@ -129,13 +121,8 @@ async def _facts(page: Visit) -> tuple[Facts, RecentFlow]:
 
 def _age_s(page: Visit) -> float:
     """Returns the age of the oldest count on the page; 0 if there is none yet."""
-    times = [answered_s(page, name) for name in ("counts", "stats", "lags")]
+    times = [answered_s(page, name) for name in COUNTS]
     return time.monotonic() - min(times) if all(times) else 0.0
-
-
-async def _all_lags(page: Visit) -> list[TopicLag]:
-    admin = page.client.admin
-    return await every(lambda token: admin.all_lags(page_size=PAGE_SIZE, page_token=token), REST)
 
 
 async def _or_none(question: Any) -> Any:
@@ -144,10 +131,6 @@ async def _or_none(question: Any) -> Any:
         return await question
     except (errors.AccessDenied, errors.AdminsOnly, errors.UnsupportedFeature):
         return None
-
-
-def _lag(group: GroupState) -> int:
-    return group.stats.lag_messages if group.stats else 0
 
 
 def _full_ms(status: StoreStatus | None, rates: RecentFlow) -> float | None:
@@ -164,7 +147,7 @@ def verdict(facts: Facts) -> StateSentence:
     if status is None:
         return StateSentence("good", "You see what your grants allow.")
     tone, text, step = STATES.get(status.state, ("warn", f"The state is {status.state}.", ""))
-    why = status.retention_state.partition(f"{REFUSING_SENDS}: ")[2]
+    why = status.send_refusal
     if tone == "bad" and why and status.state in ("read_only", "disk_full"):
         return StateSentence(
             tone, f"Sends are refused: {why}. Reads are served.",

@@ -7,12 +7,11 @@ from starlette.responses import Response
 from pocketmq.client import ClientError, Message, Receipt, errors
 from pocketmq.console import texts
 from pocketmq.console.browsing import at_offset
-from pocketmq.console.listing import all_topics, forget
+from pocketmq.console.listing import forget, topic_names
 from pocketmq.console.times import moment_from_text, span_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.nearness import NEAR, nearest
 
-TOPICS_MAX: Final = 500
 BODY_MAX: Final = 256 * 1024
 """Bytes of a stored body that the form offers to send again; browsers are slow with more."""
 SAVE_IT: Final = "Save it on its page, and send the file by the command line."
@@ -56,7 +55,7 @@ async def _show(
     status: int = 200, *, is_new: bool = False,
 ) -> Response:  # fmt: skip
     try:
-        names = [one.name for one in await all_topics(page)][:TOPICS_MAX]
+        names = await topic_names(page)
     except (errors.AccessDenied, errors.AdminsOnly):
         names = []
     return page.render(

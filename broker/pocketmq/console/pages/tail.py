@@ -9,14 +9,13 @@ from starlette.responses import Response, StreamingResponse
 
 from pocketmq.client import ClientError, StoredMessage, TailQuery
 from pocketmq.console import texts
-from pocketmq.console.listing import all_topics
+from pocketmq.console.listing import topic_names
 from pocketmq.console.web import Route, Visit
 
 LAST: Final = 20
 """Stored messages that a tail begins with."""
 EVENT_MAX: Final = 100
 """Upper limit of messages of one event; if more arrive together, only the last are shown."""
-TOPICS_MAX: Final = 500
 
 
 async def tail(page: Visit) -> Response:
@@ -25,7 +24,7 @@ async def tail(page: Visit) -> Response:
     is_sql = page.text("by") == "sql"
     option = "--filter" if is_sql else "--tag"
     words = ["tail", topic or "TOPIC", *((option, expression) if expression else ())]
-    names = [one.name for one in await all_topics(page)][:TOPICS_MAX]
+    names = await topic_names(page)
     events = page.url("/tail/events", topic=topic, filter=expression, by="sql" if is_sql else "tag")
     return page.render(
         "tail.html", topic=topic, filter=expression, is_sql=is_sql, names=names,

@@ -7,25 +7,13 @@ from starlette.responses import Response
 
 from pocketmq.client import ClientError, TopicChange, TopicState, errors
 from pocketmq.console.browsing import newest, places_of, rows_of
-from pocketmq.console.listing import MEASURED_MAX, counted_topics, forget, list_page, soon
+from pocketmq.console.listing import FoundList, forget, soon
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.administration import PurgedQueue, TopicProducer
+from pocketmq.model.listing import MEASURED_MAX, TopicOrder
 from pocketmq.model.topic import TYPE_NAMES
 
-
-def _count(topic: TopicState, name: str) -> float:
-    return float(getattr(topic.counts, name, 0))
-
-
-SORTS: Final = {
-    "name": lambda one: one.name,
-    "type": lambda one: (one.type, one.name),
-    "queues": lambda one: (-one.read_queue_count, one.name),
-    "messages": lambda one: (-_count(one, "message_count"), one.name),
-    "size": lambda one: (-_count(one, "size_bytes"), one.name),
-    "rate": lambda one: (-_count(one, "in_per_s"), one.name),
-    "last": lambda one: (-_count(one, "last_store_timestamp_ms"), one.name),
-}
+ORDERS: Final = {one.value: one for one in TopicOrder}
 LAGS_S: Final = 0.5
 """Time for which the lags of a topic's groups are kept."""
 PRODUCERS_MAX: Final = 50
@@ -37,13 +25,11 @@ READ_WRITE: Final = {"rw": 6, "r": 4, "w": 2}
 
 async def topics(page: Visit) -> Response:
     """Lists topics, filtered by a part of the name and sorted by a column."""
-    found = await counted_topics(page)
-    return await list_page(
-        page, "topics", found, lambda one: one.name, SORTS,
-        lambda one: one.counts.size_bytes if one.counts else 0, types=TYPE_NAMES,
-        is_measured=not page.console.directory and len(found) <= MEASURED_MAX,
-        is_late=any(not one.counts for one in found),
+    found = FoundList(
+        "topics", page.client.admin.find_topics, ORDERS,
+        lambda one: one.counts.size_bytes if one.counts else 0,
     )  # fmt: skip
+    return await found.page(page, types=TYPE_NAMES, measured_max=MEASURED_MAX)
 
 
 async def topic(page: Visit) -> Response:

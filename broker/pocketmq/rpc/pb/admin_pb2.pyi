@@ -101,26 +101,68 @@ class CreateTopicResponse(_message.Message):
     def __init__(self, topic: _Optional[_Union[Topic, _Mapping]] = ...) -> None: ...
 
 class ListTopicsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "include_system", "with_stats")
+    __slots__ = ("page_size", "page_token", "include_system", "with_stats", "name_part", "order", "skip", "with_sums")
+    class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NAME: _ClassVar[ListTopicsRequest.Order]
+        TYPE: _ClassVar[ListTopicsRequest.Order]
+        QUEUES: _ClassVar[ListTopicsRequest.Order]
+        MESSAGES: _ClassVar[ListTopicsRequest.Order]
+        SIZE: _ClassVar[ListTopicsRequest.Order]
+        RATE: _ClassVar[ListTopicsRequest.Order]
+        LAST: _ClassVar[ListTopicsRequest.Order]
+    NAME: ListTopicsRequest.Order
+    TYPE: ListTopicsRequest.Order
+    QUEUES: ListTopicsRequest.Order
+    MESSAGES: ListTopicsRequest.Order
+    SIZE: ListTopicsRequest.Order
+    RATE: ListTopicsRequest.Order
+    LAST: ListTopicsRequest.Order
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
     WITH_STATS_FIELD_NUMBER: _ClassVar[int]
+    NAME_PART_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    WITH_SUMS_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     include_system: bool
     with_stats: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., with_stats: _Optional[bool] = ...) -> None: ...
+    name_part: str
+    order: ListTopicsRequest.Order
+    skip: int
+    with_sums: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., with_stats: _Optional[bool] = ..., name_part: _Optional[str] = ..., order: _Optional[_Union[ListTopicsRequest.Order, str]] = ..., skip: _Optional[int] = ..., with_sums: _Optional[bool] = ...) -> None: ...
+
+class TopicTotals(_message.Message):
+    __slots__ = ("topic_count", "message_count", "stored_count", "in_per_s")
+    TOPIC_COUNT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    STORED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IN_PER_S_FIELD_NUMBER: _ClassVar[int]
+    topic_count: int
+    message_count: int
+    stored_count: int
+    in_per_s: float
+    def __init__(self, topic_count: _Optional[int] = ..., message_count: _Optional[int] = ..., stored_count: _Optional[int] = ..., in_per_s: _Optional[float] = ...) -> None: ...
 
 class ListTopicsResponse(_message.Message):
-    __slots__ = ("topics", "next_page_token", "stats")
+    __slots__ = ("topics", "next_page_token", "stats", "found_count", "total_count", "sums")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
+    FOUND_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SUMS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[Topic]
     next_page_token: str
     stats: _containers.RepeatedCompositeFieldContainer[TopicStats]
-    def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., stats: _Optional[_Iterable[_Union[TopicStats, _Mapping]]] = ...) -> None: ...
+    found_count: int
+    total_count: int
+    sums: TopicTotals
+    def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., stats: _Optional[_Iterable[_Union[TopicStats, _Mapping]]] = ..., found_count: _Optional[int] = ..., total_count: _Optional[int] = ..., sums: _Optional[_Union[TopicTotals, _Mapping]] = ...) -> None: ...
 
 class DescribeTopicRequest(_message.Message):
     __slots__ = ("name",)
@@ -327,16 +369,46 @@ class CreateGroupResponse(_message.Message):
     def __init__(self, group: _Optional[_Union[Group, _Mapping]] = ...) -> None: ...
 
 class ListGroupsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "include_system", "with_stats")
+    __slots__ = ("page_size", "page_token", "include_system", "with_stats", "name_part", "order", "skip", "with_sums")
+    class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        NAME: _ClassVar[ListGroupsRequest.Order]
+        LAG: _ClassVar[ListGroupsRequest.Order]
+        MEMBERS: _ClassVar[ListGroupsRequest.Order]
+    NAME: ListGroupsRequest.Order
+    LAG: ListGroupsRequest.Order
+    MEMBERS: ListGroupsRequest.Order
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_SYSTEM_FIELD_NUMBER: _ClassVar[int]
     WITH_STATS_FIELD_NUMBER: _ClassVar[int]
+    NAME_PART_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    WITH_SUMS_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     include_system: bool
     with_stats: bool
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., with_stats: _Optional[bool] = ...) -> None: ...
+    name_part: str
+    order: ListGroupsRequest.Order
+    skip: int
+    with_sums: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., include_system: _Optional[bool] = ..., with_stats: _Optional[bool] = ..., name_part: _Optional[str] = ..., order: _Optional[_Union[ListGroupsRequest.Order, str]] = ..., skip: _Optional[int] = ..., with_sums: _Optional[bool] = ...) -> None: ...
+
+class GroupTotals(_message.Message):
+    __slots__ = ("group_count", "lag_messages", "committed_sum", "member_count", "consuming_count")
+    GROUP_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAG_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_SUM_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONSUMING_COUNT_FIELD_NUMBER: _ClassVar[int]
+    group_count: int
+    lag_messages: int
+    committed_sum: int
+    member_count: int
+    consuming_count: int
+    def __init__(self, group_count: _Optional[int] = ..., lag_messages: _Optional[int] = ..., committed_sum: _Optional[int] = ..., member_count: _Optional[int] = ..., consuming_count: _Optional[int] = ...) -> None: ...
 
 class GroupStats(_message.Message):
     __slots__ = ("lag_messages", "member_count")
@@ -347,14 +419,20 @@ class GroupStats(_message.Message):
     def __init__(self, lag_messages: _Optional[int] = ..., member_count: _Optional[int] = ...) -> None: ...
 
 class ListGroupsResponse(_message.Message):
-    __slots__ = ("groups", "next_page_token", "stats")
+    __slots__ = ("groups", "next_page_token", "stats", "found_count", "total_count", "sums")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     STATS_FIELD_NUMBER: _ClassVar[int]
+    FOUND_COUNT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SUMS_FIELD_NUMBER: _ClassVar[int]
     groups: _containers.RepeatedCompositeFieldContainer[Group]
     next_page_token: str
     stats: _containers.RepeatedCompositeFieldContainer[GroupStats]
-    def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., stats: _Optional[_Iterable[_Union[GroupStats, _Mapping]]] = ...) -> None: ...
+    found_count: int
+    total_count: int
+    sums: GroupTotals
+    def __init__(self, groups: _Optional[_Iterable[_Union[Group, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., stats: _Optional[_Iterable[_Union[GroupStats, _Mapping]]] = ..., found_count: _Optional[int] = ..., total_count: _Optional[int] = ..., sums: _Optional[_Union[GroupTotals, _Mapping]] = ...) -> None: ...
 
 class DescribeGroupRequest(_message.Message):
     __slots__ = ("name",)
@@ -901,7 +979,7 @@ class StoreStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StoreStatusResponse(_message.Message):
-    __slots__ = ("state", "directory", "min_offset", "appended_offset", "flushed_offset", "dispatched_offset", "flush_mode", "version", "topic_count", "queue_count", "cluster", "broker", "retention_state", "disk_free_bytes", "disk_total_bytes", "index_file_count", "queue_file_count", "state_since_ms", "group_count", "modules", "commit")
+    __slots__ = ("state", "directory", "min_offset", "appended_offset", "flushed_offset", "dispatched_offset", "flush_mode", "version", "topic_count", "queue_count", "cluster", "broker", "retention_state", "disk_free_bytes", "disk_total_bytes", "index_file_count", "queue_file_count", "state_since_ms", "group_count", "modules", "commit", "send_refusal")
     STATE_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     MIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -923,6 +1001,7 @@ class StoreStatusResponse(_message.Message):
     GROUP_COUNT_FIELD_NUMBER: _ClassVar[int]
     MODULES_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
+    SEND_REFUSAL_FIELD_NUMBER: _ClassVar[int]
     state: str
     directory: str
     min_offset: int
@@ -944,7 +1023,8 @@ class StoreStatusResponse(_message.Message):
     group_count: int
     modules: str
     commit: str
-    def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ..., retention_state: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., state_since_ms: _Optional[int] = ..., group_count: _Optional[int] = ..., modules: _Optional[str] = ..., commit: _Optional[str] = ...) -> None: ...
+    send_refusal: str
+    def __init__(self, state: _Optional[str] = ..., directory: _Optional[str] = ..., min_offset: _Optional[int] = ..., appended_offset: _Optional[int] = ..., flushed_offset: _Optional[int] = ..., dispatched_offset: _Optional[int] = ..., flush_mode: _Optional[str] = ..., version: _Optional[str] = ..., topic_count: _Optional[int] = ..., queue_count: _Optional[int] = ..., cluster: _Optional[str] = ..., broker: _Optional[str] = ..., retention_state: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_total_bytes: _Optional[int] = ..., index_file_count: _Optional[int] = ..., queue_file_count: _Optional[int] = ..., state_since_ms: _Optional[int] = ..., group_count: _Optional[int] = ..., modules: _Optional[str] = ..., commit: _Optional[str] = ..., send_refusal: _Optional[str] = ...) -> None: ...
 
 class MapStoreRequest(_message.Message):
     __slots__ = ("part_count",)

@@ -21,6 +21,7 @@ from pocketmq.model.administration import (
     TopicLag,
 )
 from pocketmq.model.errors import MessageNotFound, UnsupportedFeature
+from pocketmq.model.listing import FoundRows, GroupOrder, ListPart, TopicOrder
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_number
 from pocketmq.model.topic import TopicConfig, is_system_group, is_system_topic
@@ -50,6 +51,7 @@ from pocketmq.services.admin import (
     tracing,
 )
 from pocketmq.services.admin.delayed import Delayed, not_waiting
+from pocketmq.services.admin.finding import find_groups, find_topics
 from pocketmq.services.admin.purge import purge_topic
 from pocketmq.services.admin.redrive import Redrive
 from pocketmq.store.message_store import MessageStore
@@ -157,14 +159,16 @@ class AdminMethods:
         return pb.PurgeTopicResponse(queues=_messages(q for q in queues if q.topic in seen))
 
     async def list_topics(self, request: pb.ListTopicsRequest, call: Call) -> pb.ListTopicsResponse:
-        """Returns a page of the topics, with their counts if asked for."""
-        page = topics.list_topics(self._store, **_paging(request))
-        answer = pb.ListTopicsResponse(
-            topics=map(proto_topic, page.items), next_page_token=page.next_page_token
-        )
+        """Returns a page of the topics, with their counts and sums if asked for."""
+        order = TopicOrder(_order(request, pb.ListTopicsRequest.Order))
+        found = await find_topics(
+            self._store, _part(request), order, self._process.rate_of,
+            include_system=request.include_system, with_sums=request.with_sums,
+        )  # fmt: skip
+        answer = pb.ListTopicsResponse(topics=map(proto_topic, found.items), **_found(found))
         if request.with_stats:
-            found = await topic_counts.summaries(self._store, page.items, self._process.rate_of)
-            answer.stats.extend(map(_proto_counts, found))
+            counts = await topic_counts.summaries(self._store, found.items, self._process.rate_of)
+            answer.stats.extend(map(_proto_counts, counts))
         return answer
 
     async def describe_topic(
@@ -213,17 +217,19 @@ class AdminMethods:
         return pb.DeleteGroupResponse(removed_topics=_seen(removed, call, DELETE))
 
     async def list_groups(self, request: pb.ListGroupsRequest, call: Call) -> pb.ListGroupsResponse:
-        """Returns a page of the groups, with their lag and members if asked for."""
-        page = groups.list_groups(self._store, **_paging(request))
-        answer = pb.ListGroupsResponse(
-            groups=map(_proto_group, page.items), next_page_token=page.next_page_token
-        )
+        """Returns a page of the groups, with their lag, members and sums if asked for."""
+        process, order = self._process, GroupOrder(_order(request, pb.ListGroupsRequest.Order))
+        found = await find_groups(
+            self._store, _part(request), order, read_leased=process.read_leased,
+            member_counts=process.member_counts, include_system=request.include_system,
+            with_sums=request.with_sums,
+        )  # fmt: skip
+        answer = pb.ListGroupsResponse(groups=map(_proto_group, found.items), **_found(found))
         if request.with_stats:
-            names = [config.name for config in page.items]
-            process = self._process
+            names = [config.name for config in found.items]
             lags = await lag.lag_sums(self._store, names, process.read_leased)
             members = process.member_counts()
-            stats = [GroupStats(lags[name], members.get(name, 0)) for name in names]
+            stats = [GroupStats(lags[name].lag_messages, members.get(name, 0)) for name in names]
             answer.stats.extend(pb.GroupStats(**one._asdict()) for one in stats)
         return answer
 
@@ -499,3 +505,20 @@ def _given(message: Any, names: Sequence[str]) -> dict[str, Any]:
 def _paging(request: Any) -> dict[str, Any]:
     names = ("page_size", "page_token", "include_system")
     return {name: getattr(request, name) for name in names}
+
+
+def _part(request: Any) -> ListPart:
+    return ListPart(**{name: getattr(request, name) for name in ListPart._fields})
+
+
+def _order(request: Any, orders: Any) -> str:
+    """Returns the name of a list's order in lower case, as its class in model/listing has it."""
+    check_number("order", request.order, upper=max(orders.values()))
+    return str(orders.Name(request.order)).lower()
+
+
+def _found(found: FoundRows[Any, Any]) -> dict[str, Any]:
+    """Returns the fields of an answer other than its rows."""
+    fields = found._asdict()
+    del fields["items"]
+    return {**fields, "sums": found.sums and found.sums._asdict()}

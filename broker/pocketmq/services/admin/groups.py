@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 
-from pocketmq.model.administration import GroupConfig, GroupSettings, Page, page_of
+from pocketmq.model.administration import GroupConfig, GroupSettings
 from pocketmq.model.errors import SystemGroup
 from pocketmq.model.message import INT32_MAX
 from pocketmq.model.names import check_group, check_number
@@ -83,18 +83,6 @@ def _own_topics(store: MessageStore, name: str) -> Iterable[str]:
         found = owners(topic, is_group, is_topic)
         if is_topic(topic) is not None and all(owner.group == name for owner in found):
             yield topic
-
-
-def list_groups(
-    store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
-) -> Page[GroupConfig]:
-    """Returns a page of all groups, ordered by name.
-
-    Errors   IllegalNumber, IllegalPageToken
-    """
-    names = [n for n in store.tables.groups.names() if include_system or not is_system_group(n)]
-    page = page_of(names, page_size, page_token, check_group)
-    return Page([store.tables.groups.existing(name) for name in page.items], page.next_page_token)
 
 
 def describe_group(store: MessageStore, name: str) -> tuple[GroupConfig, list[str]]:

@@ -7,7 +7,7 @@ Source: AdminBrokerProcessor.getConsumeStats, ConsumerLagCalculator.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from pocketmq.model.administration import PAGE_SIZE_DEFAULT, Page, QueueLag, TopicLag, page_of
 from pocketmq.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
@@ -95,18 +95,26 @@ def _pairs(store: MessageStore, topic: str, token: str, count: int) -> list[str]
     return pairs
 
 
+class LagSums(NamedTuple):
+    """Lag and offsets of a group in all queues."""
+
+    lag_messages: int
+    committed_sum: int
+
+
 async def lag_sums(
     store: MessageStore, groups: Iterable[str], read_leased: Callable[[], Leased] = dict
-) -> dict[str, int]:
-    """Returns the lag of each group: the sum over all topics."""
+) -> dict[str, LagSums]:
+    """Returns the lag of each group: the sums over all topics."""
     sums, leased = {}, read_leased()
     for group in groups:
         rows = store.tables.offsets.all_of(group)
-        sums[group] = sum(
-            _topic_lag(
-                store, group, name, rows.get(name, {}), leased.get((group, name), {})
-            ).lag_messages
+        lags = [
+            _topic_lag(store, group, name, rows.get(name, {}), leased.get((group, name), {}))
             for name in store.tables.with_retries(group, rows)
+        ]
+        sums[group] = LagSums(
+            sum(one.lag_messages for one in lags), sum(one.committed_sum for one in lags)
         )
         await asyncio.sleep(0)
     return sums

@@ -23,6 +23,7 @@ class Process(NamedTuple):
     read_settings      returns (key, value, origin) of every setting
     drain              starts an orderly shutdown, and returns at once; None: not supported
     retention_status   returns `Retention.status`
+    send_refusal       returns `Retention.send_refusal`
     store_host         packed address of the broker
     members_of         returns the consuming clients of a group
     read_leased        returns the counts of leased messages
@@ -38,6 +39,7 @@ class Process(NamedTuple):
     read_leased: Callable[[], Leased] = dict
     member_counts: Callable[[], Mapping[str, int]] = dict
     rate_of: RateOf = no_rate
+    send_refusal: Callable[[], str] = str
 
 
 def store_status(store: MessageStore, process: Process) -> StoreStatus:
@@ -67,6 +69,7 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
         disk_total_bytes=used_bytes + free_bytes,
         index_file_count=_gauge(store, INDEX_FILES),
         queue_file_count=_gauge(store, QUEUE_FILES),
+        send_refusal=process.send_refusal(),
     )
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pocketmq.model.administration import Page, QueueState, TopicChange, page_of
+from pocketmq.model.administration import QueueState, TopicChange
 from pocketmq.model.errors import IllegalAttribute, SystemTopic
 from pocketmq.model.names import check_number, check_topic
 from pocketmq.model.ownership import Owner, is_left_alone
@@ -109,18 +109,6 @@ async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
             await store.remove_topic(topic)
             await store.tables.offsets.remove_topic(topic)
             await store.tables.orders.remove_topic(topic)
-
-
-def list_topics(
-    store: MessageStore, *, page_size: int = 0, page_token: str = "", include_system: bool = False
-) -> Page[TopicConfig]:
-    """Returns a page of all topics, ordered by name.
-
-    Errors   IllegalNumber, IllegalPageToken
-    """
-    names = topic_names(store, include_system=include_system)
-    page = page_of(names, page_size, page_token, check_topic)
-    return Page([store.tables.topics.existing(name) for name in page.items], page.next_page_token)
 
 
 async def describe_topic(store: MessageStore, name: str) -> tuple[TopicConfig, list[QueueState]]:

@@ -44,6 +44,12 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
     )
 
 
+def test_the_status_names_the_limit_of_the_disk_that_refuses_sends(broker: StoreBroker) -> None:
+    process = Process(send_refusal=lambda: "the disk is full")
+    answer = AdminMethods(broker.backing, process).store_status(pb.StoreStatusRequest(), CALL)
+    assert answer.send_refusal == "the disk is full"
+
+
 def test_where_nobody_can_end_it_that_is_said(broker: StoreBroker) -> None:
     admin = AdminMethods(broker.backing, Process())
     assert not admin.effective_config(pb.EffectiveConfigRequest(), CALL).rows
