@@ -31,8 +31,8 @@ from bench.servers import (
     send_request,
 )
 from harness.figures import Extent, Figure, alternated, turns
-from harness.process import ROOT, anonymous_mib, cpu_seconds, environment, module, tell
-from pocketmq.app.console import ARENAS
+from harness.process import ROOT, anonymous_mib, cpu_seconds, environment, tell
+from pocketmq.app.console import START, VARIABLES
 from pocketmq.rpc.pb import admin_pb2
 from pocketmq.rpc.pb import broker_pb2 as pb
 
@@ -102,9 +102,9 @@ def running_console(endpoint: str) -> Iterator[ConsoleRun]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         process = subprocess.Popen(
-            module("bench.timed_console", endpoint, listener.fileno()), text=True, cwd=ROOT,
-            stdout=subprocess.PIPE, env=environment() | {ARENAS: "1"},
-            pass_fds=(listener.fileno(),),
+            [*START, "-m", "bench.timed_console", endpoint, str(listener.fileno())],
+            text=True, cwd=ROOT, stdout=subprocess.PIPE, pass_fds=(listener.fileno(),),
+            env=environment() | VARIABLES,
         )  # fmt: skip
     with process:
         try:

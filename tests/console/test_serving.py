@@ -1,6 +1,7 @@
 """The console on the ports of a broker: a process of its own, from the first request on."""
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -8,12 +9,14 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
+from jinja2 import DictLoader, Environment, FileSystemBytecodeCache
 
 from pocketmq.app.console import is_offered
 from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.texts import path_from_text
 from pocketmq.console.server import _Server, settings_of
+from pocketmq.console.web import bytecode_cache
 from pocketmq.metrics.tunnel import Tunnel, with_field
 from tests.kit.browser import console_of
 from tests.running_broker import broker_with
@@ -46,6 +49,11 @@ def children() -> set[int]:
         for task in folder.iterdir()
         for number in (task / "children").read_text().split()
     }
+
+
+def words_of(process_id: int, name: str) -> list[bytes]:
+    """Returns the environment or the command line of a process."""
+    return Path(f"/proc/{process_id}/{name}").read_bytes().split(b"\0")
 
 
 async def test_the_broker_serves_the_console_beside_its_own_pages(tmp_path: Path) -> None:
@@ -94,13 +102,54 @@ async def test_the_console_leaves_ctrl_c_to_the_broker_that_ends_it(tmp_path: Pa
         signal.signal(signal.SIGINT, at_first)  # SIG_IGN, if the tests run in the background.
 
 
-async def test_the_process_of_a_broker_has_no_tools_of_directories() -> None:
+async def test_the_process_of_a_broker_has_neither_tools_nor_what_pages_rarely_need() -> None:
     program = (
         "import sys, pocketmq.console.__main__\n"
-        "names = ('numpy', 'pocketmq.tools', 'pocketmq.cli', 'pocketmq.store')\n"
+        "names = ('numpy', 'pocketmq.tools', 'pocketmq.cli', 'pocketmq.store', 'html.entities',\n"
+        "    'google.protobuf.descriptor_pb2', 'google.protobuf.json_format', 'zlib_ng')\n"
         "print([name for name in names if name in sys.modules])"
     )
     assert await printed(program) == "[]"
+
+
+async def test_a_console_starts_with_what_takes_less_memory(tmp_path: Path) -> None:
+    async with broker_with(tmp_path / "store", "rpc.tls=false") as broker:
+        before = children()
+        await page(broker.addresses["http"], "/assets/console.js")
+        (console,) = children() - before
+        variables, words = (words_of(console, name) for name in ("environ", "cmdline"))
+    assert {b"POCKETMQ_PURE=1", b"MALLOC_ARENA_MAX=1"} <= {*variables}
+    assert words[1:3] == [b"-X", b"no_debug_ranges"]
+
+
+def test_compiled_templates_are_kept_where_python_keeps_byte_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "__pycache__"
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for _ in range(2):
+        loader = DictLoader({"page.html": "{{ 1 + 1 }} rows"})
+        made = Environment(loader=loader, bytecode_cache=bytecode_cache(folder))
+        assert made.get_template("page.html").render() == "2 rows"
+        monkeypatch.setattr(Environment, "_parse", None)  # The second one parses nothing.
+    assert len([*folder.iterdir()]) == 1
+    assert bytecode_cache(tmp_path / "missing" / "__pycache__") is None
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert bytecode_cache(folder) is None
+
+
+def test_a_full_disk_takes_no_compiled_template_and_shows_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(FileSystemBytecodeCache, "dump_bytecode", fail)
+    cache = bytecode_cache(tmp_path / "__pycache__")
+    assert cache is not None
+    made = Environment(loader=DictLoader({"page.html": "hello"}), bytecode_cache=cache)
+    assert made.get_template("page.html").render() == "hello"
 
 
 @pytest.mark.knob("console.enabled")

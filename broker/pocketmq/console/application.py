@@ -1,14 +1,15 @@
 """The console as an ASGI application: routes, login, and pages for errors of the broker."""
 
+import logging
 from contextlib import suppress
 from hmac import compare_digest
 from http import HTTPStatus
 from typing import Final
 
-from starlette.applications import Starlette
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount
+from starlette.routing import Mount, Router
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp
 
@@ -18,6 +19,8 @@ from pocketmq.console.listing import kept
 from pocketmq.console.offers import Offers
 from pocketmq.console.protection import PRIVATE, Guarded, is_own_origin, is_sure_host
 from pocketmq.console.web import Console, FormTooLarge, Route, Visit
+
+logger = logging.getLogger(__name__)
 
 COOKIE: Final = "pocketmq_console"
 LOGIN: Final = "/login"
@@ -49,8 +52,15 @@ def application(console: Console, *, is_private: bool = True, token: str = "") -
         Path("/assets/{name}", asset, methods=["GET"]),
         Path("/{rest:path}", served.missing),
     ]
-    app = Starlette(routes=[Mount(console.base or "/", routes=paths)])
+    # The class Starlette also loads pages for debugging, with half a MiB of names of characters.
+    routed = Router(routes=[Mount(console.base or "/", routes=paths)])
+    app = ExceptionMiddleware(routed, handlers={Exception: _report_defect})
     return Guarded(app, is_private=is_private, token=token)
+
+
+async def _report_defect(request: Request, error: Exception) -> Response:
+    logger.error("the page %s failed", request.url.path, exc_info=error)
+    return PlainTextResponse("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Served:

@@ -12,6 +12,8 @@ import time
 from contextlib import suppress
 from typing import Any, Final
 
+from pocketmq.native import PURE_VARIABLE
+
 NICE: Final = 10
 """Priority of the process; 0 is that of the broker."""
 FAILURE_MAX: Final = 2_000
@@ -58,6 +60,7 @@ class StoreCopy:
                 sys.executable, "-m", "pocketmq", "store", "backup", "-o", "json",
                 directory, self.target, stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+                env={name: value for name, value in os.environ.items() if name != PURE_VARIABLE},
             )  # fmt: skip
             with suppress(OSError):  # It may have ended.
                 os.setpriority(os.PRIO_PROCESS, process.pid, NICE)

@@ -6,15 +6,26 @@ method POST; it runs only if the form has the visitor's token.
 """
 
 import json
+import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import (
+    Environment,
+    FileSystemBytecodeCache,
+    FileSystemLoader,
+    StrictUndefined,
+    __version__,
+)
+from jinja2.bccache import Bucket
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -27,7 +38,9 @@ from pocketmq.console.visitors import Visitor, Visitors
 from pocketmq.console.working import worked
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
 
-HERE: Final = Path(__file__).parent
+TEMPLATES: Final = Path(__file__).parent / "templates"
+OPTIONS: Final[dict[str, Any]] = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+"""Options of templates that change their compiled form."""
 FORM_SIZE_MAX: Final = 24 * 1024 * 1024
 """Upper limit of a form; percent-encoding triples a body of 4 MiB."""
 FIELDS_MAX: Final = 1_000
@@ -88,8 +101,8 @@ class Console:
     def __post_init__(self) -> None:
         assert not self.base.endswith("/"), "the base ends with /"
         self.environment = Environment(
-            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
-            trim_blocks=True, lstrip_blocks=True,
+            loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, **OPTIONS,
+            bytecode_cache=bytecode_cache(),
         )  # fmt: skip
         self.environment.filters |= {
             "shown": texts.shown, "plain": texts.plain, "count": texts.count, "size": texts.size,
@@ -247,6 +260,31 @@ class Visit:
     def _taken_notes(self) -> list[tuple[str, str]]:
         saved = self.visitor.memory.get("notes", {})
         return list(saved.pop(self.visitor.number, []))
+
+
+class _TemplateCache(FileSystemBytecodeCache):
+    """Compiled templates in files, without those that a full disk does not take."""
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def bytecode_cache(folder: Path = TEMPLATES / "__pycache__") -> FileSystemBytecodeCache | None:
+    """Returns the cache of compiled templates beside them; None if it cannot be written.
+
+    A console that need not compile its templates takes a MiB less of memory.
+    """
+    if sys.dont_write_bytecode:
+        return None
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    digest = sha256(repr(sorted(OPTIONS.items())).encode()).hexdigest()[:8]
+    pattern = f"%s.{sys.implementation.cache_tag}-{__version__}-{digest}.jinja"
+    is_writable = os.access(folder, os.W_OK | os.X_OK)
+    return _TemplateCache(str(folder), pattern) if is_writable else None
 
 
 def _refused(why: str) -> ClientError:

@@ -1,6 +1,6 @@
 """Messages: the search, one message with its body and its records, and its body as a file."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -9,11 +9,13 @@ from pocketmq.console import texts
 from pocketmq.console.bodies import SHOWN_MAX, Body, body_of
 from pocketmq.console.browsing import at_offset, newest, place_of
 from pocketmq.console.listing import topic_names
-from pocketmq.console.message_types import MessageTypes, types_from_text
 from pocketmq.console.times import moment_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.format.addresses import text_from_host
 from pocketmq.model.message import FLAG_COMPRESSED, RESERVED_PROPERTIES, UNIQUE_KEY
+
+if TYPE_CHECKING:
+    from pocketmq.console.message_types import MessageTypes
 
 FOUND_MAX: Final = 50
 PROPERTIES_MAX: Final = 100
@@ -136,6 +138,9 @@ def _body(page: Visit, one: StoredMessage) -> tuple[Body, str]:
 async def take_types(page: Visit) -> Response:
     """Keeps message types for the visitor's session."""
     place = {name: page.text(name) for name in ("topic", "queue", "at")}
+    # Protobuf's descriptors and JSON form take half a MiB of memory.
+    from pocketmq.console.message_types import types_from_text
+
     try:
         page.visitor.memory["types"] = types = types_from_text(page.text("types"))
     except ValueError as error:

@@ -10,7 +10,6 @@ from pocketmq.console import texts
 from pocketmq.console.listing import cut, soon
 from pocketmq.console.log_squares import CELL, NONE, OTHER, ROW, colours_of, legend_of, square_at
 from pocketmq.console.web import Route, Visit
-from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.model.administration import StoreMap
 
 MAP_S: Final = 20.0
@@ -83,6 +82,8 @@ async def _map_values(page: Visit) -> dict[str, Any]:
     values: dict[str, Any] = {"found": found, "is_offered": is_offered, "cell": CELL, "row": ROW}
     if found is None:
         return values
+    from pocketmq.format.consume_unit import UNIT_SIZE  # With checksums, for this page alone.
+
     topics = [(one.name or HIDDEN, one.size_bytes) for one in found.topics]
     colours = colours_of(topics)
     squares = []
