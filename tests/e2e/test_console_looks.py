@@ -2,7 +2,7 @@
 
     POCKETMQ_WRITE_SHOTS=1 pytest tests/e2e/test_console_looks.py
 
-also writes a picture of each into docs/howto/images/console.
+also writes a picture of each into docs/howto/images/console, and those of the first use.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from typing import Final
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, ViewportSize
+from playwright.async_api import Browser, Page, ViewportSize, expect
 
-from pocketmq.client import AsyncClient, Message, ReceiveQuery
+from pocketmq.client import AsyncClient, GroupSettings, Message, ReceiveQuery
 from pocketmq.console.application import application
 from tests.golden_stores import GoldenStores
 from tests.kit.axe import axe_missing, grave_faults
@@ -39,6 +39,8 @@ SIZE_MAX: Final = 60_000
 """Bytes of a picture; a picture above it gets the next quality."""
 LIVELY_S: Final = 40
 WANTED: Final = bool(os.environ.get("POCKETMQ_WRITE_SHOTS"))
+INVISIBLE_MS: Final = 1_000
+WAIT_MS: Final = 5_000
 SETTINGS: Final = ("broker.auto_create_topics=true", "rpc.tls=false")
 
 if WANTED:
@@ -153,6 +155,48 @@ async def test_pages_of_a_directory_are_accessible(
         await page.goto("/topic?name=orders")
         faults += await faults_of(page, "store-topic")
         assert faults == []
+
+
+async def test_the_first_use_is_as_the_page_of_the_console_tells(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with (
+        broker_with(Path(mkdtemp()) if WANTED else tmp_path / "store", *SETTINGS) as broker,
+        application_of(broker.addresses["grpc"]) as app,
+        listening(app) as address,
+        opened(browser, address) as page,
+    ):
+
+        async def step(name: str, text: str) -> None:
+            await expect(page.locator("main")).to_contain_text(text)
+            await expect(page.get_by_role("navigation")).to_contain_text("Store")
+            if WANTED:
+                await take_picture(page, SHOTS / f"first-{name}.webp")
+
+        await page.goto("/")
+        await step("1-open", "Send a first message")
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await step("2-sent", "Stored in queue")
+        await broker.dispatched()
+        await page.goto("/messages?topic=orders&by=time")
+        await step("3-found", "hello")
+        await broker.client.admin.create_group("billing", GroupSettings(max_attempts=1))
+        query = ReceiveQuery(
+            "billing", "orders", begin="min", wait_ms=WAIT_MS, invisible_ms=INVISIBLE_MS
+        )
+        assert len(await broker.client.receive(query)) == 1
+        while not (await broker.client.admin.list_dead_letters("billing")).items[0].waiting_count:
+            await page.wait_for_timeout(INVISIBLE_MS / 10)
+        await page.goto("/")
+        await step("4-dead", "1 message of billing could not be consumed.")
+        await page.get_by_role("link", name="Look").click()
+        await page.get_by_role("link", name="billing").click()
+        await step("5-letters", "Plan a redrive")
+        await page.get_by_role("button", name="Plan a redrive").click()
+        await page.get_by_label("Type billing to confirm").fill("billing")
+        await step("6-plan", "1 dead letter of billing")
+        await page.get_by_role("button", name="Redrive").click()
+        await step("7-redriven", "Sent 1 dead letter again")
 
 
 async def test_faults_of_colours_are_seen_in_the_dark(browser: Browser) -> None:
