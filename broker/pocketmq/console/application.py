@@ -59,7 +59,7 @@ def application(console: Console, *, is_private: bool = True, token: str = "") -
 
 
 async def _report_defect(request: Request, error: Exception) -> Response:
-    logger.error("the page %s failed", request.url.path, exc_info=error)
+    logger.error("console.failed", extra={"path": request.url.path}, exc_info=error)
     return PlainTextResponse("Internal Server Error", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
