@@ -37,7 +37,7 @@ GROUPS: Final = ("CreateGroupRequest", "DescribeGroupRequest", "UpdateGroupReque
 PLAIN: Final = frozenset(
     """
     access_key action actions attempt_id begin body born_host checksum expression host hostname key
-    keys lite_topic lite_topic_set message message_group nonce page_token platform
+    keys lite_topic lite_topic_set message message_group name_part nonce page_token platform
     remove_attributes resource secret source sources store_host tag thread_stack_trace trace_context
     user value version
     """.split()
