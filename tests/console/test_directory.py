@@ -13,6 +13,7 @@ from pocketmq.console.pages.offline import OFFLINE_ROUTES
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import OWN_DIRECTORY
 from pocketmq.log.store_directory import ManifestFile, StoreManifest
+from tests.cli.command_line import run
 from tests.golden_stores import GoldenStores
 from tests.kit.browser import BrowserShown, BrowserVisit, directory_of
 from tests.kit.console_scene import damaged
@@ -166,6 +167,35 @@ async def test_an_empty_store_says_so(tmp_path: Path) -> None:
     async with directory_of(tmp_path) as visitor:
         assert "no message was ever stored here" in (await visitor.get("/")).text
         assert "The store is sound" in (await verified(visitor)).text
+
+
+async def test_a_repair_that_needs_a_file_is_not_offered_and_names_the_next_step(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    copy = golden.copy("basic", tmp_path / "s")
+    sorted((copy / "commitlog").iterdir())[3].unlink()
+    async with directory_of(copy) as visitor:
+        result = await verified(visitor)
+        assert f"pocketmq store repair {copy} --accept-loss" in result.text
+        plan = await visitor.post("/store/repair")
+        forced = await visitor.post("/store/repair", confirm="s")
+    assert "nothing can be done yet" in plan.text
+    assert f"without one: pocketmq store repair {copy} --accept-loss" in plan.text
+    assert "to confirm" not in plan.text
+    assert forced.status != 200
+
+
+async def test_the_verdict_names_messages_of_an_accepted_loss(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    copy = damaged(golden, tmp_path / "hurt")
+    assert run("store", "repair", str(copy), "--yes").code == 0
+    verdict = run("store", "verify", str(copy), "-o", "table").out.splitlines()[0]
+    assert "missing since an earlier repair" in verdict
+    async with directory_of(copy) as visitor:
+        result = await verified(visitor)
+    assert verdict in result.text
+    assert "Missing: " in result.text
 
 
 @pytest.mark.parametrize("path", ["/topic/remove", "/send", "/group/reset", "/access/users"])

@@ -10,7 +10,6 @@ from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option, wall_ms, yes_option
 from pocketmq.cli.output import Exit, Failure, Output, only_planned, progress, talk, write
 from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_bytes
-from pocketmq.cli.store.verify import NO_REPAIR, SERVED_AS_IT_IS
 
 
 @click.command(
@@ -50,18 +49,14 @@ def repair(given: Given, report: Path | None, accept_loss: bool, yes: bool, out:
 
 
 def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: bool) -> None:
-    from pocketmq.tools.repair.planning import BLOCKING, plan_repair
+    from pocketmq.tools.repair.planning import BLOCKED, blocked_step, plan_repair
 
     with progress("Checking", log_bytes(store.directory)) as advance:
         plan = plan_repair(*store, now_ms=wall_ms(), accept_loss=accept_loss, advance=advance)
     _show(plan.document, report, out)
     lost = f"messages known to be lost: {plan.lost_count}"
     if plan.blocked:
-        text = "nothing can be done yet: the files marked as not repaired are needed"
-        step = "restore them from a backup"
-        if all(finding.kind in BLOCKING and finding.repairable for finding in plan.blocked):
-            step += f"; without one: {_accepting(store.directory)}"
-        raise Failure(f"{text}; {lost}", Exit.DAMAGED, step)
+        raise Failure(f"{BLOCKED}; {lost}", Exit.DAMAGED, blocked_step(plan, store.directory))
     if not plan.is_empty:
         raise only_planned(lost, Exit.DAMAGED)
     _say_left(store.directory, [finding.kind for finding in plan.left], is_sound=not plan.left)
@@ -69,6 +64,7 @@ def _plan(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: 
 
 def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss: bool) -> None:
     from pocketmq.model.errors import Corruption, StoreGap, WrongFileSize
+    from pocketmq.tools.repair.planning import accepting
     from pocketmq.tools.repair.repair import NOTHING_TO_DO, repair_store
 
     try:
@@ -76,7 +72,7 @@ def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss
     except (Corruption, StoreGap, WrongFileSize) as error:
         step = f"pocketmq store repair {store.directory} without --yes shows the needed files"
         if not accept_loss:
-            step += f", or what {_accepting(store.directory)} gives up"
+            step += f", or what {accepting(store.directory)} gives up"
         raise Failure(str(error), Exit.DAMAGED, step) from error
     _show(done, report, out)
     if done["state"] != NOTHING_TO_DO:
@@ -85,11 +81,9 @@ def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss
     _say_left(store.directory, kinds, is_sound=done["is_sound"])
 
 
-def _accepting(directory: Path) -> str:
-    return f"pocketmq store repair {directory} --accept-loss"
-
-
 def _say_left(directory: Path, kinds: list[str], *, is_sound: bool) -> None:
+    from pocketmq.tools.verify.verdict import NO_REPAIR, SERVED_AS_IT_IS
+
     if not is_sound:
         text = f"findings that cannot be repaired: {len(kinds)}"
         is_served = kinds and SERVED_AS_IT_IS.issuperset(kinds)

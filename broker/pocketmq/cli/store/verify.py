@@ -1,6 +1,5 @@
 """`pocketmq store verify`: checks everything in a store."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,17 +23,6 @@ from pocketmq.cli.vocabulary import option
 if TYPE_CHECKING:
     from pocketmq.tools.verify.verification import Verification
 
-ABSENT: Final = "absent"
-LOST_RECORDS: Final = "lost_records"
-LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
-MISNAMED: Final = "file_name"
-STRAY: Final = "stray_file"
-SERVED_AS_IT_IS: Final = frozenset({"born_time", "queue_offset", "compressed_body", "op_message"})
-"""Kinds of findings in valid records: no repair knows the right value."""
-NO_REPAIR: Final = (
-    "no repair knows the right values, and a start serves these messages as they are; only a "
-    "backup has the right ones: pocketmq store diff"
-)
 QUEUES_SHOWN: Final = 20
 """Upper limit of lost ranges listed below a verdict."""
 
@@ -108,6 +96,7 @@ def verify(
     from pocketmq.model.message import OFFSET_MAX
     from pocketmq.tools.store_access import is_live
     from pocketmq.tools.verify.collector import Fold
+    from pocketmq.tools.verify.verdict import next_step
     from pocketmq.tools.verify.verification import VerifyOptions
     from pocketmq.tools.verify.verification import verify as verify_store
 
@@ -135,53 +124,7 @@ def verify(
     _print(found, out)
     if not found.is_sound:
         amounts = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.counts.items()))
-        raise Failure(f"found: {amounts}", Exit.DAMAGED, _next_step(found, store.directory))
-
-
-def _next_step(found: "Verification", directory: Path) -> str:
-    """Returns what an operator does about the findings."""
-    if is_without_log(found):
-        return (
-            f"move the files of the log to {directory}/commitlog (RocketMQ's storePathCommitLog "
-            "has their place), or restore them from a copy"
-        )
-    step = f"pocketmq store repair {directory}, which shows what it would do"
-    needed = [*_needed(found)]
-    if needed:
-        return f"restore {needed[0]} from a backup: no repair knows its content"
-    by_hand = [*_by_hand(found)]
-    if by_hand:
-        return f"{'; '.join(by_hand)}; or {step}"
-    if found.gaps or found.head is not None:
-        return (
-            "restore the files from a backup; without one: pocketmq store repair "
-            f"{directory} --accept-loss, which shows what it would do"
-        )
-    if set(found.counts) <= SERVED_AS_IT_IS:
-        return NO_REPAIR
-    ends = [each.file for each in found.findings if each.kind == LOST_RECORDS]
-    if ends:
-        return f"restore {ends[0]} from a backup; without one: {step}"
-    if found.lost_count:
-        step = f"restore a backup, or go on without the lost messages: {step}"
-    return step
-
-
-def _needed(found: "Verification") -> Iterator[str]:
-    """Yields log files that no repair can replace; an empty last file is not among them."""
-    for each in found.findings:
-        is_blocking = each.kind in ("file_size", "missing_file") and not each.repairable
-        if is_blocking and each.file.startswith(LOG_NAMES) and each.found != "0 bytes":
-            yield each.file
-
-
-def _by_hand(found: "Verification") -> Iterator[str]:
-    """Yields what to do with files of the log that are whole, but in a wrong place."""
-    for each in found.findings:
-        if each.kind == MISNAMED:
-            yield f"rename {each.file} to {each.expected.rpartition(' ')[2]}"
-        elif each.kind == STRAY and each.file.startswith(LOG_NAMES):
-            yield f"move {each.file} out of commitlog/"
+        raise Failure(f"found: {amounts}", Exit.DAMAGED, next_step(found, store.directory))
 
 
 def _end_of(store: OpenedStore) -> int | None:
@@ -197,51 +140,10 @@ def _end_of(store: OpenedStore) -> int | None:
     )  # fmt: skip
 
 
-def verdict(found: "Verification") -> str:
-    """Returns the verdict of a check in one sentence."""
-    from pocketmq.tools.verify.timers import is_about_timers
-
-    of_timers = [is_about_timers(finding) for finding in found.findings]
-    if is_without_log(found):
-        text = (
-            "The log is not here: commitlog/ has no file, though queues or index were built of one"
-        )
-    elif found.lost_count:
-        text = f"The store is damaged: {_messages(found.lost_count)} lost"
-    elif of_timers and all(of_timers):
-        text = "No message is lost; files of delayed messages are damaged"
-    elif any(
-        each.file.startswith(LOG_NAMES) for each in found.findings if not is_about_timers(each)
-    ):
-        text = "The log is damaged; no message is known to be lost"
-    elif not found.is_sound:
-        text = "No message is lost; queues, index or small files are damaged"
-    else:
-        text = "The store is sound"
-    if found.is_copy and found.is_sound:
-        text += "; its first start builds queues and index"
-    elif ABSENT in found.counts:
-        text += "; the next start builds the absent views"
-    if found.lacks_topics:
-        text += ", but its topic table is absent: see the note"
-    if found.lost_earlier:
-        count = sum(loss.messages for loss in found.lost_earlier)
-        text += f"; {_messages(count)} missing since an earlier repair or start"
-    return text
-
-
-def is_without_log(found: "Verification") -> bool:
-    """Returns whether the directory has queues or index, but no file of their log."""
-    return not found.files and not found.gaps and not found.is_sound
-
-
-def _messages(count: int) -> str:
-    return "1 message is" if count == 1 else f"{count} messages are"
-
-
 def _print_rows(found: "Verification", rows: list[dict[str, Any]], out: Output) -> None:
     """Prints the verdict, the lost messages by queue, and a row for each finding."""
     from pocketmq.model.finding import shown_loss
+    from pocketmq.tools.verify.verdict import verdict
 
     say = (lambda text: write(f"{text}\n")) if out.is_table else talk
     say(verdict(found))
@@ -260,6 +162,9 @@ def _print_rows(found: "Verification", rows: list[dict[str, Any]], out: Output) 
 
 
 def _print(found: "Verification", out: Output) -> None:
+    from pocketmq.tools.verify.collector import LOST_RECORDS
+    from pocketmq.tools.verify.verdict import is_without_log, verdict
+
     rows = [finding.document for finding in found.findings]
     if out.form in ("json", "yaml"):
         names = ("records", "units", "entries", "log_begin", "log_end", "counts", "is_cut")

@@ -9,8 +9,8 @@ from pocketmq.client import ClientError
 from pocketmq.console.pages.store import FINDINGS_MAX, begin, browser_of, now_ms, store_command
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.errors import BrokerError
-from pocketmq.tools.repair.actions import summary
-from pocketmq.tools.repair.planning import plan_repair
+from pocketmq.tools.repair.actions import RepairPlan, summary
+from pocketmq.tools.repair.planning import BLOCKED, blocked_step, plan_repair
 from pocketmq.tools.repair.repair import repair_store
 from pocketmq.tools.store_access import check_access
 from pocketmq.tools.store_browser import StoreBrowser
@@ -22,24 +22,29 @@ async def repair(page: Visit) -> Response:
     name, command = browser.directory.resolve().name, store_command(page, "repair", "--yes")
     is_sure = page.text("confirm") == name
     try:
-        done = await asyncio.to_thread(_repaired if is_sure else _planned, browser)
+        if not is_sure:
+            plan = await asyncio.to_thread(_planned, browser)
+            lines, blocked = summary(plan.document)[:FINDINGS_MAX], ""
+            if plan.blocked:
+                command = store_command(page, "repair", "--accept-loss")
+                blocked = f"{BLOCKED}. Next: {blocked_step(plan, browser.directory)}"
+            return page.render(
+                "plan.html", title=f"Repair {name}", lines=lines, confirm=name, blocked=blocked,
+                target="/store/repair", fields={}, verb="Repair", command=command,
+                back=page.url("/"),
+            )  # fmt: skip
+        done = await asyncio.to_thread(_repaired, browser)
     except (BrokerError, OSError) as error:
         reason = type(error).__name__
         raise ClientError(reason, str(error), status="FAILED_PRECONDITION") from error
-    if not is_sure:
-        return page.render(
-            "plan.html", title=f"Repair {name}", lines=done[:FINDINGS_MAX], confirm=name,
-            target="/store/repair", fields={}, verb="Repair", command=command, back=page.url("/"),
-        )  # fmt: skip
     browser.forget()
     page.visitor.memory.pop("check", None)
     page.note("\n".join(done[:FINDINGS_MAX]), command)
     return await begin(page)
 
 
-def _planned(browser: StoreBrowser) -> list[str]:
-    plan = plan_repair(browser.disk, browser.directory, browser.sizes, now_ms=now_ms())
-    return summary(plan.document)
+def _planned(browser: StoreBrowser) -> RepairPlan:
+    return plan_repair(browser.disk, browser.directory, browser.sizes, now_ms=now_ms())
 
 
 def _repaired(browser: StoreBrowser) -> list[str]:

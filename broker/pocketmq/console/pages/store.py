@@ -28,6 +28,7 @@ from pocketmq.tools.inspect import describe
 from pocketmq.tools.listing import FileRow, list_files
 from pocketmq.tools.log_map import LogMap, log_map
 from pocketmq.tools.store_browser import StoreBrowser
+from pocketmq.tools.verify.verdict import is_without_log, next_step, verdict
 from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
 
 CELLS: Final = 480
@@ -113,10 +114,12 @@ def _check_values(page: Visit) -> dict[str, Any]:
     if check is not None and check.log_map is not None and check.is_done:
         squares, keys = squares_of(check.log_map)
     found = check.found if check else None
+    is_unsound = found is not None and not found.is_sound
     return {
         "check": check, "squares": squares, "keys": keys, "cell": CELL, "row": ROW,
         "found": found, "findings": found.findings[:FINDINGS_MAX] if found else [],
-        "sentence": sentence_of(found) if found else ("", ""),
+        "sentence": (tone_of(found), f"{verdict(found)}.") if found else ("", ""),
+        "step": next_step(found, browser_of(page).directory) if found and is_unsound else "",
         "command": store_command(page, "verify"), "repair": store_command(page, "repair"),
     }  # fmt: skip
 
@@ -163,15 +166,11 @@ def squares_of(log: LogMap) -> tuple[list[Square], list[LegendRow]]:
     return squares, legend_of(log.topics)
 
 
-def sentence_of(found: Verification) -> tuple[str, str]:
-    """Returns the tone and the sentence of a result."""
-    if found.lost_count:
-        return "bad", f"The store is damaged: {texts.count(found.lost_count)} messages are lost."
-    if not found.is_sound and found.holes:
-        return "bad", "The log is damaged; no message is known to be lost."
-    if not found.is_sound:
-        return "warn", "No message is lost; queues, index or small files are damaged."
-    return "good", "The store is sound."
+def tone_of(found: Verification) -> str:
+    """Returns the tone of a result."""
+    if found.is_sound:
+        return "good"
+    return "bad" if found.lost_count or found.holes or is_without_log(found) else "warn"
 
 
 ROUTES: Final = [

@@ -438,6 +438,23 @@ def _recorded(found: Verification, suspects: Sequence[Suspect]) -> RecordedRange
     return {key: rows for key, rows in found.recorded.items() if key not in keys}
 
 
+BLOCKED: Final = "nothing can be done yet: the files marked as not repaired are needed"
+
+
+def blocked_step(plan: RepairPlan, directory: Path) -> str:
+    """Returns what an operator does before a repair that needs files."""
+    assert plan.blocked, "nothing blocks the repair"
+    step = "restore them from a backup"
+    if all(finding.kind in BLOCKING and finding.repairable for finding in plan.blocked):
+        step += f"; without one: {accepting(directory)}"
+    return step
+
+
+def accepting(directory: Path) -> str:
+    """Returns the command that repairs without missing files."""
+    return f"pocketmq store repair {directory} --accept-loss"
+
+
 def _plan_log(
     plan: RepairPlan, found: Verification, suspects: list[Suspect], witness: QueueWitness, *,
     may_end_early: bool, property_crc: bool, now_ms: int,
