@@ -69,7 +69,11 @@ class DirectoryClient:
     async def close(self) -> None:
         """Does nothing: no file stays open."""
 
-    async def _read(self, work: Callable[[], Answer]) -> Answer:
+    async def read(self, work: Callable[[], Answer]) -> Answer:
+        """Runs `work` in a thread; its errors become those of a client.
+
+        Errors   ClientError
+        """
         try:
             return await asyncio.to_thread(work)
         except BrokerError as error:
@@ -102,7 +106,7 @@ class DirectoryClient:
             ]
 
         return _found(
-            await self._read(work), ListPart(name_part, skip, page_size),
+            await self.read(work), ListPart(name_part, skip, page_size),
             lambda one: topic_key(order, one.name, one.type, one.read_queue_count, one.counts),
         )  # fmt: skip
 
@@ -117,14 +121,14 @@ class DirectoryClient:
                 else _topic(name, row)._replace(queues=self.browser.queues(name))
             )
 
-        found = await self._read(work)
+        found = await self.read(work)
         if found is None:
             raise _missing("TopicNotFound", f"the store has no topic {name!r}", topic=name)
         return found
 
     async def topic_counts(self, name: str) -> TopicCounts:
         """Returns the counts of a topic."""
-        queues = await self._read(partial(self.browser.queues, name))
+        queues = await self.read(partial(self.browser.queues, name))
         return TopicCounts(
             name, len(queues), sum(one.max_offset - one.min_offset for one in queues),
             sum(one.max_offset for one in queues), 0,
@@ -144,18 +148,18 @@ class DirectoryClient:
             status = PullStatus.FOUND if found else PullStatus.NO_MATCHED_MESSAGE
             return PullPage(status, min(at + count, end), first, end, found, b"")
 
-        return await self._read(work)
+        return await self.read(work)
 
     async def query_by_id(self, topic: str, message_id: str) -> StoredMessage:
         """Returns the message with a unique key or offset id."""
-        found = await self._read(partial(self.browser.by_id, topic, message_id))
+        found = await self.read(partial(self.browser.by_id, topic, message_id))
         if found is None:
             raise _missing("MessageNotFound", f"there is no message {message_id!r}", id=message_id)
         return found
 
     async def query_by_key(self, query: KeyQuery) -> QueryResult:
         """Returns the oldest messages of a topic with a key, in reverse order of their storage."""
-        found, is_more = await self._read(
+        found, is_more = await self.read(
             partial(self.browser.by_key, query.topic, query.key, query.count_max or PULLED_MAX)
         )
         return QueryResult(found[::-1], not is_more, "")
@@ -174,7 +178,7 @@ class DirectoryClient:
                     end = middle
             return first
 
-        return await self._read(work)
+        return await self.read(work)
 
     async def trace_message(self, message_id: str, topic: str = "") -> tuple[str, list[Any]]:
         """Returns no records: a trace needs a broker, or `pocketmq store grep`."""
@@ -202,7 +206,7 @@ class DirectoryClient:
             lag = one.stats.lag_messages if one.stats and order is GroupOrder.LAG else 0
             return -lag, one.name
 
-        return _found(await self._read(work), ListPart(name_part, skip, page_size), key)
+        return _found(await self.read(work), ListPart(name_part, skip, page_size), key)
 
     async def describe_group(self, name: str) -> GroupState:
         """Returns a group with the topics in which it has offsets."""
@@ -212,7 +216,7 @@ class DirectoryClient:
             topics = sorted({one.topic for one in self.browser.lags() if one.group == name})
             return None if row is None else _group(name, row)._replace(topics=topics)
 
-        found = await self._read(work)
+        found = await self.read(work)
         if found is None:
             raise _missing("GroupNotFound", f"the store has no group {name!r}", group=name)
         return found
@@ -224,7 +228,7 @@ class DirectoryClient:
             lags = [one for one in self.browser.lags() if one.group == group]
             return [self._aged(one) for one in _by_topic(lags) if topic in ("", one.topic)]
 
-        return await self._read(work)
+        return await self.read(work)
 
     def _aged(self, lag: TopicLag) -> TopicLag:
         """Returns the lag of a topic with the age of the oldest unread message of each queue."""
@@ -241,7 +245,7 @@ class DirectoryClient:
 
     async def all_lags(self, *, topic: str = "", **given: Any) -> Page[TopicLag]:
         """Returns the lag of all groups, in a topic or (topic "") in all."""
-        lags = await self._read(self.browser.lags)
+        lags = await self.read(self.browser.lags)
         return Page(_by_topic([one for one in lags if topic in ("", one.topic)]), "")
 
     async def list_members(self, group: str) -> list[Member]:
@@ -250,7 +254,7 @@ class DirectoryClient:
 
     async def list_offsets(self, group: str, topic: str = "") -> list[GroupOffset]:
         """Returns the offsets of a group."""
-        lags = await self._read(self.browser.lags)
+        lags = await self.read(self.browser.lags)
         return [
             GroupOffset(one.topic, one.queue_id, one.committed_offset)
             for one in lags

@@ -1,14 +1,19 @@
 """Repair of a directory: its plan, and its run once the directory's name was typed."""
 
-import asyncio
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
 
-from pocketmq.client import ClientError
-from pocketmq.console.pages.store import FINDINGS_MAX, begin, browser_of, now_ms, store_command
+from pocketmq.console.pages.store import (
+    FINDINGS_MAX,
+    begin,
+    browser_of,
+    directory_of,
+    now_ms,
+    store_command,
+)
 from pocketmq.console.web import Route, Visit
-from pocketmq.model.errors import BrokerError
 from pocketmq.tools.repair.actions import RepairPlan, summary
 from pocketmq.tools.repair.planning import BLOCKED, blocked_step, plan_repair
 from pocketmq.tools.repair.repair import repair_store
@@ -21,22 +26,18 @@ async def repair(page: Visit) -> Response:
     browser = browser_of(page)
     name, command = browser.directory.resolve().name, store_command(page, "repair", "--yes")
     is_sure = page.text("confirm") == name
-    try:
-        if not is_sure:
-            plan = await asyncio.to_thread(_planned, browser)
-            lines, blocked = summary(plan.document)[:FINDINGS_MAX], ""
-            if plan.blocked:
-                command = store_command(page, "repair", "--accept-loss")
-                blocked = f"{BLOCKED}. Next: {blocked_step(plan, browser.directory)}"
-            return page.render(
-                "plan.html", title=f"Repair {name}", lines=lines, confirm=name, blocked=blocked,
-                target="/store/repair", fields={}, verb="Repair", command=command,
-                back=page.url("/"),
-            )  # fmt: skip
-        done = await asyncio.to_thread(_repaired, browser)
-    except (BrokerError, OSError) as error:
-        reason = type(error).__name__
-        raise ClientError(reason, str(error), status="FAILED_PRECONDITION") from error
+    read = directory_of(page).read
+    if not is_sure:
+        plan = await read(partial(_planned, browser))
+        lines, blocked = summary(plan.document)[:FINDINGS_MAX], ""
+        if plan.blocked:
+            command = store_command(page, "repair", "--accept-loss")
+            blocked = f"{BLOCKED}. Next: {blocked_step(plan, browser.directory)}"
+        return page.render(
+            "plan.html", title=f"Repair {name}", lines=lines, confirm=name, blocked=blocked,
+            target="/store/repair", fields={}, verb="Repair", command=command, back=page.url("/"),
+        )  # fmt: skip
+    done = await read(partial(_repaired, browser))
     browser.forget()
     page.visitor.memory.pop("check", None)
     page.note("\n".join(done[:FINDINGS_MAX]), command)

@@ -3,11 +3,11 @@
 import asyncio
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import Response
 
-from pocketmq.client import ClientError
 from pocketmq.console import texts
 from pocketmq.console.directory import DirectoryClient
 from pocketmq.console.listing import cut
@@ -63,22 +63,24 @@ class StoreCheck:
         return min(int(50 * self.read / max(self.total, 1)), 99)
 
 
-def browser_of(page: Visit) -> StoreBrowser:
-    """Returns the reader of the directory."""
+def directory_of(page: Visit) -> DirectoryClient:
+    """Returns the client that reads the directory."""
     client: Any = page.client
     assert isinstance(client, DirectoryClient), "the console shows a broker"
-    return client.browser
+    return client
+
+
+def browser_of(page: Visit) -> StoreBrowser:
+    """Returns the reader of the directory."""
+    return directory_of(page).browser
 
 
 async def store(page: Visit) -> Response:
     """Shows a summary of the directory, its files, and the last verification."""
     browser = browser_of(page)
-    try:
-        about = await asyncio.to_thread(describe, browser.disk, browser.directory, browser.sizes)
-        files = await asyncio.to_thread(_log_files, browser)
-    except BrokerError as error:
-        name = type(error).__name__
-        raise ClientError(name, str(error), status="FAILED_PRECONDITION") from error
+    read = directory_of(page).read
+    about = await read(partial(describe, browser.disk, browser.directory, browser.sizes))
+    files = await read(partial(_log_files, browser))
     return page.render(
         "store.html", about=about, files=cut(files, page), size=sum(one.size for one in files),
         allocated=sum(one.allocated for one in files), **_check_values(page),
