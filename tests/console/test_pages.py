@@ -224,6 +224,23 @@ async def test_a_message_shows_body_properties_and_life(
     assert (await visitor.get(place.replace("at=0", "at=9"))).status == 404
 
 
+@pytest.mark.parametrize(
+    ("wish", "shown"),
+    [
+        ("30", "'30' is neither a delay nor a time: write 30s"),
+        ("-15m", "'-15m' is in the past"),
+        ("+15m", "pocketmq produce later x --at +15m"),
+        ("15m", "pocketmq produce later x --delay 15m"),
+    ],
+)
+async def test_a_delay_is_refused_with_its_form_or_shown_as_the_command_line_takes_it(
+    visitor: BrowserVisit, wish: str, shown: str
+) -> None:
+    await visitor.post("/topic/create", name="later", type="delay")
+    page = await visitor.post("/send", topic="later", body="x", type="delay", wish=wish)
+    assert shown in page.text
+
+
 async def test_a_message_is_found_by_key_id_and_time(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:

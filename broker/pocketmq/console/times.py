@@ -15,7 +15,7 @@ def span_from_text(text: str) -> int:
     Errors   ValueError
     """
     found = _SPAN.fullmatch(text.strip())
-    if found is None or found[1] == "-":
+    if found is None or found[1]:
         raise ValueError(f"{text!r} is no duration: write 500ms, 30s, 5m, 2h or 1d")
     return int(found[2]) * UNITS[found[3]]
 
@@ -42,3 +42,23 @@ def moment_from_text(text: str, now_ms: int) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
+
+
+def delivery_from_text(text: str, now_ms: int) -> dict[str, int]:
+    """Parses a delay such as 30s, or a time to come, to the field of a message.
+
+    Errors   ValueError
+    """
+    try:
+        return {"delay_ms": span_from_text(text)}
+    except ValueError:
+        pass
+    try:
+        deliver_at_ms = moment_from_text(text, now_ms)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is neither a delay nor a time: write 30s, 5m, 2h or 2026-11-21T02:30:00Z"
+        ) from None
+    if deliver_at_ms <= now_ms:
+        raise ValueError(f"{text!r} is in the past: write a delay such as 30s, or a later time")
+    return {"deliver_at_ms": deliver_at_ms}

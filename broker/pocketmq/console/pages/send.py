@@ -8,7 +8,7 @@ from pocketmq.client import ClientError, Message, Receipt, errors
 from pocketmq.console import texts
 from pocketmq.console.browsing import at_offset
 from pocketmq.console.listing import forget, topic_names
-from pocketmq.console.times import moment_from_text, span_from_text
+from pocketmq.console.times import delivery_from_text
 from pocketmq.console.web import Route, Visit
 from pocketmq.model.nearness import NEAR, nearest
 
@@ -107,10 +107,7 @@ def _message(page: Visit, values: dict[str, str]) -> Message:
     if kind == "fifo":
         fields["message_group"] = wish
     elif kind == "delay":
-        try:
-            fields["delay_ms"] = span_from_text(wish)
-        except ValueError:
-            fields["deliver_at_ms"] = moment_from_text(wish, page.now_ms)
+        fields |= delivery_from_text(wish, page.now_ms)
     elif kind == "transaction":
         fields |= {"transactional": True, "producer_group": wish}
     elif kind == "priority":
@@ -136,9 +133,10 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _command(page: Visit, values: dict[str, str]) -> str:
-    option = {
-        "fifo": "--message-group", "delay": "--delay", "priority": "--priority",
-    }.get(values["type"])  # fmt: skip
+    option = {"fifo": "--message-group", "priority": "--priority"}.get(values["type"])
+    if values["type"] == "delay":
+        given = delivery_from_text(values["wish"].strip(), page.now_ms)
+        option = "--delay" if "delay_ms" in given else "--at"
     words: list[object] = ["produce", values["topic"].strip(), values["body"]]
     for key in values["keys"].split():
         words += ["-k", key]
