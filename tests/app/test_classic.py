@@ -57,7 +57,9 @@ async def test_they_are_served_unless_they_are_off(
 async def test_the_port_two_below_is_theirs_too(tmp_path: Path, value: str) -> None:
     port = free_pair()
     given = (f"rpc.listen=127.0.0.1:{port}", f"rpc.classic_vip={value}")
-    async with broker_with(tmp_path, *given):
+    async with broker_with(tmp_path, *given) as broker:
+        below = f"127.0.0.1:{port - 2}" if value == "true" else None
+        assert broker.addresses["classic_vip"] == below
         try:
             reply = await reply_of(f"127.0.0.1:{port - 2}")
         except ConnectionRefusedError:

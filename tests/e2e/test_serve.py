@@ -180,6 +180,7 @@ def test_the_ready_line_is_the_first_and_only_one(tmp_path: Path) -> None:
         assert list(broker.ready) == [
             "grpc",
             "grpc_tls",
+            "classic_vip",
             "http",
             "console",
             "store",

@@ -71,6 +71,13 @@ class Ports(NamedTuple):
         """Address of the pages, "host:port"."""
         return self.grpc if self.http is None else self.http.address
 
+    @property
+    def classic_vip(self) -> str | None:
+        """Address of the VIP channel, "host:port"; None: it is not open."""
+        port = split_address(self.grpc)[1] - VIP_DISTANCE
+        calls = (one.address for one in self.bound if one.setting != HTTP)
+        return next((one for one in calls if split_address(one)[1] == port), None)
+
     async def close(self) -> None:
         """Closes the ports of pages and slaves; the server closes its own sockets."""
         await self.slaves.close()

@@ -297,9 +297,11 @@ def _addresses(
     ports: Ports, tls: Tls, directory: Path, console: str | None
 ) -> Mapping[str, object]:
     secure = ports.grpc if tls.context is not None else None
-    where = {"grpc": ports.grpc, "grpc_tls": secure, "http": ports.pages, "console": console}
-    store = str(directory.resolve())
-    return {**where, "store": store, "pid": os.getpid(), "version": __version__}
+    return {
+        "grpc": ports.grpc, "grpc_tls": secure, "classic_vip": ports.classic_vip,
+        "http": ports.pages, "console": console, "store": str(directory.resolve()),
+        "pid": os.getpid(), "version": __version__,
+    }  # fmt: skip
 
 
 async def _open_unless_stopped(
