@@ -1,12 +1,14 @@
 """Messages come from the command line, a file or a pipe, and are acknowledged one by one."""
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pocketmq.cli import options
+from pocketmq.cli import produce as command
 from pocketmq.cli.produced_lines import BATCH_BYTES, batches, line_groups
 from pocketmq.client import Message
 from pocketmq.model.batch import PutStatus
@@ -16,6 +18,7 @@ from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
 
 SEND = "Broker/SendMessage"
+TIMER = "rmq_sys_wheel_timer"
 
 
 def bodies(broker: LocalBroker) -> list[list[bytes]]:
@@ -336,3 +339,59 @@ def test_a_delivery_time_in_the_past_is_reported(broker: LocalBroker) -> None:
     past = run("produce", "orders", "x", "--at", "2026-01-01")
     assert "Note: the time of --at is past, so the message is in orders at once" in past.err
     assert "pocketmq delay ls orders" in run("produce", "orders", "x", "--delay", "15m").err
+
+
+def stored_line(topic: str, stored_ms: int, **properties: str) -> bytes:
+    """A line as of `store export`."""
+    fields = {
+        "topic": topic, "queue_offset": 0, "store_timestamp_ms": stored_ms, "body": "YQ==",
+        "properties": {"REAL_TOPIC": "orders", "REAL_QID": "0", **properties},
+    }  # fmt: skip
+    return json.dumps(fields).encode()
+
+
+def test_exported_delayed_messages_keep_their_delivery_times(
+    broker: LocalBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "wall_ms", broker.clock.wall_ms)
+    now_ms = broker.clock.wall_ms()
+    due_ms = now_ms // 1_000 * 1_000 + 60_000
+    lines = [
+        stored_line(TIMER, now_ms, TIMER_DELIVER_MS=str(due_ms), TIMER_OUT_MS=str(due_ms - 1)),
+        stored_line(TIMER, due_ms - 50_000, TIMER_DELAY_MS="50000", TIMER_OUT_MS=str(due_ms - 1)),
+        stored_line(TIMER, 1, TIMER_DELIVER_MS="5000", TIMER_OUT_MS="4999"),
+        stored_line(TIMER, now_ms, TIMER_DEL_UNIQKEY="ID", TIMER_OUT_MS=str(due_ms - 1)),
+        stored_line("SCHEDULE_TOPIC_XXXX", 1, DELAY="3"),
+        stored_line("orders", now_ms, TIMER_DELIVER_MS=str(due_ms)),
+        stored_line("RMQ_SYS_TRANS_HALF_TOPIC", now_ms),
+    ]
+    done = run("produce", "orders", "--jsonl", given=b"\n".join(lines))
+    assert done.code == 0
+    first, second, third, fourth, *rest = sent(broker)
+    assert [one.deliver_at_ms for one in (first, second, third)] == [due_ms, due_ms, 5_000]
+    assert fourth.delay_level == 3
+    assert [one.HasField("deliver_at_ms") for one in rest] == [False, False]
+    assert "Note: 1 line had a delivery time that is past" in done.err
+    assert "1 line had a delay level; the delay begins again" in done.err
+    assert "1 line left out: each recalls a delayed message" in done.err
+    assert "1 line had a transaction" in done.err
+    assert "topics; all were sent" not in done.err
+
+
+def test_a_delay_of_the_command_line_replaces_that_of_exported_lines(broker: LocalBroker) -> None:
+    line = stored_line(TIMER, 1, TIMER_DELIVER_MS="5000", TIMER_OUT_MS="4999")
+    assert run("produce", "orders", "--jsonl", "--delay", "30s", given=line).code == 0
+    (message,) = sent(broker)
+    assert (message.delay_ms, message.HasField("deliver_at_ms")) == (30_000, False)
+
+
+def test_a_stored_line_of_the_timer_has_a_store_time(broker: LocalBroker) -> None:
+    line = stored_line(TIMER, 1).replace(b": 1,", b': "1",')
+    assert "store_timestamp_ms is no time" in run("produce", "orders", "--jsonl", given=line).err
+    assert bodies(broker) == []
+
+
+def test_exported_lines_of_several_topics_are_noted(broker: LocalBroker) -> None:
+    lines = [stored_line(topic, 1, REAL_TOPIC="") for topic in ("a", "b", "c")]
+    done = run("produce", "mixed", "--jsonl", given=b"\n".join(lines))
+    assert "Note: the lines were of 3 topics; all were sent to mixed" in done.err

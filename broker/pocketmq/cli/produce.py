@@ -13,11 +13,12 @@ from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
 from pocketmq.cli.creation import is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
-from pocketmq.cli.options import DELIVERY, DURATION, PAIR
+from pocketmq.cli.options import DELIVERY, DURATION, PAIR, wall_ms
 from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, talk
 from pocketmq.cli.produced_lines import (
     NUMBER,
     BadLine,
+    Replay,
     batches,
     filled,
     json_messages,
@@ -104,7 +105,9 @@ COLUMNS: Final = columns("message_id", "queue_id", "queue_offset", "status")
 )  # fmt: skip
 @click.option(
     "--jsonl", "is_json", is_flag=True,
-    help="Lines are JSON: body or body_base64, keys, tag, properties, message_group, delay_ms …",
+    help="Lines are JSON: body or body_base64, keys, properties, tag, queue_id, message_group, "
+    "delay_level, deliver_at_ms, delay_ms, priority. Lines of store export and consume -o jsonl "
+    "are sent to TOPIC, whatever their topic was, with new ids and times.",
 )  # fmt: skip
 @click.option(
     "--count", type=click.IntRange(1, COUNT_MAX), default=1, help="Send BODY this many times."
@@ -158,17 +161,19 @@ def produce(
             report_creation(broker, topic)
         _talk_held_back(fields, topic, receipt.store_timestamp_ms)
         return
+    replay = Replay(wall_ms())
     with ExitStack() as up:
         if path is None:
             if NUMBER.encode() in model.body and not is_template:
                 talk(f"Note: {NUMBER} is sent as it is; --template replaces it by a number")
             groups = repeated(model, count, is_template=is_template)
         else:
-            read = json_messages if is_json else plain_messages
-            groups = read(line_groups(_opened(path, up)), model)
+            groups = _line_messages(path, model, up, replay if is_json else None)
         _send_groups(
             broker, topic, up.enter_context(out.rows(COLUMNS)), batches(groups, batch), wait
         )
+    for note in replay.notes(topic):
+        talk(f"Note: {note}")
 
 
 def _send_groups(
@@ -236,6 +241,14 @@ def _check_wishes(fields: dict[str, Any]) -> None:
         given = [option for option in given if option not in DELAYS]
     if len(given) > 1:
         raise click.UsageError(f"{' and '.join(given)} exclude each other")
+
+
+def _line_messages(
+    path: str, model: Message, up: ExitStack, replay: Replay | None
+) -> Iterator[list[Message]]:
+    """Returns the messages of a file's lines, which are JSON if `replay` counts stored ones."""
+    lines = line_groups(_opened(path, up))
+    return plain_messages(lines, model) if replay is None else json_messages(lines, model, replay)
 
 
 def _opened(path: str, up: ExitStack) -> BinaryIO:

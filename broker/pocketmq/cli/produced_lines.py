@@ -3,13 +3,24 @@
 import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, BinaryIO, Final
 
 from pocketmq.client import Message
+from pocketmq.format.delayed_message import timer_due_ms
 from pocketmq.format.json_text import read_object
-from pocketmq.model.message import RESERVED_PROPERTIES
+from pocketmq.model.decimal import number_of
+from pocketmq.model.message import (
+    DELAY,
+    INT32_MAX,
+    OFFSET_MAX,
+    REAL_TOPIC,
+    RESERVED_PROPERTIES,
+    TIMER_DELETE,
+)
+from pocketmq.model.system_topics import TIMER_TOPIC
+from pocketmq.model.topic import HALF_TOPIC, SCHEDULE_TOPIC
 
 BATCH_BYTES: Final = 1024 * 1024
 """Upper limit of the bodies' bytes in a batch of several; the broker's default limit is 4 MiB."""
@@ -22,7 +33,7 @@ SHOWN_SIZE: Final = 40
 """Bytes of a line that an error quotes."""
 EXAMPLE_LINE: Final = '{"body": "hello", "keys": ["k1"]}'
 STORED: Final = frozenset({"queue_offset", "store_timestamp_ms"})
-"""A line with these fields was printed by `consume -o jsonl`: its body is base64."""
+"""A line with these fields is of `consume -o jsonl` or `store export`: its body is base64."""
 FIELDS: Final[dict[str, type]] = {
     "tag": str,
     "queue_id": int,
@@ -33,6 +44,66 @@ FIELDS: Final[dict[str, type]] = {
     "priority": int,
 }
 """Optional fields of a line besides body, keys and properties."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """The stored lines that were read: where they were, and which of them were delayed.
+
+    now_ms   wall time, with which delivery times are compared
+    topics   topics for which their messages were sent
+    past     lines of delayed messages whose delivery time is past
+    levels   lines of messages with a delay level, whose delay begins again
+    recalls  lines that recall a delayed message; they are left out
+    halves   lines of transactions, decided ones too
+    """
+
+    now_ms: int
+    topics: set[str] = field(default_factory=set)
+    past: int = 0
+    levels: int = 0
+    recalls: int = 0
+    halves: int = 0
+
+    def notes(self, topic: str) -> list[str]:
+        """Returns what a user must know about messages that were sent again to a topic."""
+        found = []
+        if len(self.topics) > 1:
+            found += [f"the lines were of {len(self.topics)} topics; all were sent to {topic}"]
+        if self.past:
+            said = f"{_lines(self.past)} had a delivery time that is past, so it may be a duplicate"
+            found += [f"{said}; such a message is in {topic} at once"]
+        if self.levels:
+            found += [f"{_lines(self.levels)} had a delay level; the delay begins again"]
+        if self.recalls:
+            found += [f"{_lines(self.recalls)} left out: each recalls a delayed message"]
+        if self.halves:
+            said = f"{_lines(self.halves)} had a transaction, which may be decided"
+            found += [f"{said}: committed messages are in their topic too"]
+        return found
+
+    def delay_of(self, document: dict[str, Any]) -> dict[str, int]:
+        """Counts a stored line; returns its delay as fields of a message, if it waited for it."""
+        topic, stored_ms = document.get("topic"), document["store_timestamp_ms"]
+        properties = document.get("properties", {})
+        self.topics.add(properties.get(REAL_TOPIC) or str(topic))
+        self.halves += topic == HALF_TOPIC
+        if topic == SCHEDULE_TOPIC:
+            level = number_of(properties.get(DELAY, ""), INT32_MAX)
+            self.levels += level > 0
+            return {"delay_level": level} if level > 0 else {}
+        if topic != TIMER_TOPIC:
+            return {}
+        if not isinstance(stored_ms, int) or not 0 <= stored_ms <= OFFSET_MAX:
+            raise ValueError("store_timestamp_ms is no time in ms since 1970")
+        due_ms = timer_due_ms(properties, stored_ms)
+        assert due_ms >= 0
+        self.past += due_ms <= self.now_ms
+        return {"deliver_at_ms": due_ms} if due_ms else {}
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"
 
 
 class BadLine(ValueError):
@@ -59,10 +130,13 @@ def plain_messages(groups: Iterable[list[bytes]], model: Message) -> Iterator[li
         yield [replace(model, body=line) for line in filter(None, group)]
 
 
-def json_messages(groups: Iterable[list[bytes]], model: Message) -> Iterator[list[Message]]:
+def json_messages(
+    groups: Iterable[list[bytes]], model: Message, replay: Replay
+) -> Iterator[list[Message]]:
     """Yields groups of messages from lines of JSON; empty lines are skipped.
 
     model    has the fields that a line leaves out; a line's properties override the model's
+    replay   counts stored lines
     Errors   BadLine, after the messages of all lines before it
     """
     number = 0
@@ -71,15 +145,15 @@ def json_messages(groups: Iterable[list[bytes]], model: Message) -> Iterator[lis
         for line in group:
             number += 1
             try:
-                messages += [message_of(line, number, model)] if line else []
+                messages += message_of(line, number, model, replay) if line else []
             except BadLine:
                 yield messages
                 raise
         yield messages
 
 
-def message_of(line: bytes, number: int, model: Message) -> Message:
-    """Returns the message of one line of JSON.
+def message_of(line: bytes, number: int, model: Message, replay: Replay) -> list[Message]:
+    """Returns the message of one line of JSON; none for a stored line that recalls another one.
 
     Errors   BadLine
     """
@@ -102,11 +176,17 @@ def message_of(line: bytes, number: int, model: Message) -> Message:
         unknown = document.keys() - FIELDS.keys() - KNOWN
         if unknown and not is_stored:
             raise ValueError(f"unknown field {min(unknown)!r}; there are {', '.join(_ALL)}")
+        if is_stored and TIMER_DELETE in document.get("properties", {}):
+            replay.recalls += 1
+            return []
+        if is_stored:
+            delay = replay.delay_of(document)
+            fields |= {} if _is_delayed(model) else delay
     except ValueError as error:
         raise BadLine(number, str(error)) from error
     fields["keys"] = fields["keys"] or model.keys
     fields["properties"] = {**model.properties, **fields["properties"]}
-    return replace(model, **fields)
+    return [replace(model, **fields)]
 
 
 def _document(line: bytes) -> dict[str, Any]:
@@ -201,6 +281,8 @@ def _sized(messages: Iterable[Message], count_max: int) -> Iterator[list[Message
 
 
 def _together(message: Message) -> tuple[object, ...]:
-    delays = (message.delay_level, message.delay_ms, message.deliver_at_ms)
-    is_delayed = delays != (None, None, None)
-    return message.message_group, message.queue_id, message.priority, is_delayed
+    return message.message_group, message.queue_id, message.priority, _is_delayed(message)
+
+
+def _is_delayed(message: Message) -> bool:
+    return (message.delay_level, message.delay_ms, message.deliver_at_ms) != (None, None, None)

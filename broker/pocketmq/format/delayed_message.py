@@ -3,6 +3,7 @@
 Source: TimerMessageStore, ScheduleMessageService, RecallMessageHandle.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from pocketmq.format.recall_handle import RecallHandle, encode_recall_handle
@@ -70,13 +71,17 @@ def goes_to(message: StoredMessage, topic: str) -> bool:
 
 def timed_ms(message: StoredMessage) -> int:
     """Returns the delivery time of a record of the timer's topic, in ms since 1970; 0: none."""
-    properties = message.properties
+    return timer_due_ms(message.properties, message.store_timestamp_ms)
+
+
+def timer_due_ms(properties: Mapping[str, str], store_timestamp_ms: int) -> int:
+    """Returns `timed_ms` of a record with these properties and this store time."""
     length_ms = _number(properties.get(TIMER_DELAY_SECONDS)) * 1_000
     length_ms = length_ms or _number(properties.get(TIMER_DELAY_MS))
     slot_ms = _number(properties.get(TIMER_OUT))
     if length_ms:
         # The delay counts from the store time, but the result stays within the slot's second.
-        return max(min(message.store_timestamp_ms + length_ms, slot_ms + 1_000), slot_ms + 1)
+        return max(min(store_timestamp_ms + length_ms, slot_ms + 1_000), slot_ms + 1)
     return _number(properties.get(DELIVER_AT)) or slot_ms
 
 

@@ -4,7 +4,7 @@ Bodies are decompressed. Bodies and properties are decoded as UTF-8; invalid byt
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from pocketmq.format.body_codec import plain_body
@@ -21,7 +21,10 @@ PLACES: Final = (BODY, KEY, TAG, PROPERTY, ANY)
 
 
 def matching(
-    search: LogSearch, pattern: re.Pattern[str], place: str = BODY
+    search: LogSearch,
+    pattern: re.Pattern[str],
+    place: str = BODY,
+    searched: Callable[[int], None] = lambda count: None,
 ) -> Iterator[StoredMessage]:
     """Yields the messages of a search that match a pattern, in log order.
 
@@ -29,9 +32,11 @@ def matching(
              KEY: each of the message's keys, and its unique key
              PROPERTY: every property as NAME=VALUE, keys and tag included
              ANY: the body and every property
+    searched called with the number of messages that the pattern is compared with next
     Cost     about 1.5 µs a record, plus the search
     """
     for picked in search:
+        searched(len(picked.heads))
         for number in range(len(picked.heads)):
             if any(pattern.search(text) is not None for text in _texts(picked, number, place)):
                 yield from picked.take(slice(number, number + 1)).messages()

@@ -53,6 +53,23 @@ def test_grep_that_finds_nothing_exits_3(basic: str, place: str) -> None:
     assert run("store", "grep", "no such text", basic, "--in", place, "--count").code == 3
 
 
+def test_grep_names_the_filters_that_no_message_passed(basic: str) -> None:
+    words = ("store", "grep", ".", basic, "--from", "0")
+    empty = run(*words, "--since", "1700000000000", "--until", "1700000000000", "--key", "none")
+    assert (empty.code, empty.out) == (3, "[]\n")
+    assert "no message passed --since, --until, --key" in empty.err
+    assert "leave out or widen --since or --until or --key" in empty.err
+    assert "--in any" not in empty.err
+
+
+def test_grep_that_finds_nothing_counts_what_it_searched(
+    basic: str, records: list[dict[str, Any]]
+) -> None:
+    done = run("store", "grep", "no such text", basic, "--topic", "*")
+    assert f"no message matches; {len(records)} messages searched" in done.err
+    assert "only body was searched; all fields: --in any" in done.err
+
+
 def test_a_pattern_must_be_one(basic: str) -> None:
     done = run("store", "grep", "(", basic)
     assert done.code == 2

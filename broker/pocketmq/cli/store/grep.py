@@ -52,13 +52,24 @@ def grep(
         raise click.BadParameter(f"{pattern!r} is not a regular expression: {error}") from error
     from pocketmq.tools.grep import matching
 
+    counts: list[int] = []
     with searched(chosen, "Searching") as store:
-        hits = map(message_document, islice(matching(store.search, compiled, place), count_max))
+        found = matching(store.search, compiled, place, counts.append)
+        hits = map(message_document, islice(found, count_max))
         first = list(islice(hits, 1))
         if is_count:
             out.show({"messages": len(first) + sum(1 for _ in hits)})
         else:
             out.stream(chain(first, hits), FOUND_COLUMNS)
     if not first:
-        other = "" if place == "any" else f"only {place} was searched; all fields: --in any"
-        raise Failure("no message matches", Exit.NOT_FOUND, other)
+        raise _no_match(chosen.given_filters(), sum(counts), place)
+
+
+def _no_match(filters: list[str], searched_count: int, place: str) -> Failure:
+    """Returns the error of a search without a match; it names the filters if they left nothing."""
+    if searched_count == 0 and filters:
+        text = f"no message passed {', '.join(filters)}, so PATTERN was compared with none"
+        return Failure(text, Exit.NOT_FOUND, f"leave out or widen {' or '.join(filters)}")
+    other = "" if place == "any" else f"only {place} was searched; all fields: --in any"
+    amount = "1 message" if searched_count == 1 else f"{searched_count} messages"
+    return Failure(f"no message matches; {amount} searched", Exit.NOT_FOUND, other)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -26,12 +26,28 @@ if TYPE_CHECKING:
     from pocketmq.tools.selection import LogSearch
 
 
+FILTERS: Final = {
+    "topics": "--topic", "queue_ids": "--queue", "begin_ms": "--since", "end_ms": "--until",
+    "begin": "--from", "upto": "--upto", "key": "--key", "tag": "--tag",
+    "properties": "--property",
+}  # fmt: skip
+"""Options that select messages, by the field of a Selection."""
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen(Given):
     """Values of `selection_options`; `wanted` are fields of a Selection."""
 
     no_crc: bool
     wanted: dict[str, Any]
+
+    def given_filters(self) -> list[str]:
+        """Returns the options that select messages and were given."""
+        given = {name: self.wanted.get(name) for name in FILTERS}
+        given["begin"] = given["begin"] or None
+        return [
+            FILTERS[name] for name, value in given.items() if value not in (None, (), frozenset())
+        ]
 
 
 def _chosen(
@@ -69,7 +85,11 @@ selection_options = takes(
         help="At this physical offset or after it.",
     ),
     click.option("--upto", type=click.IntRange(min=0), help="Below this physical offset."),
-    click.option("--key", help="With this key or message id."),
+    click.option(
+        "--key",
+        help="With this key or message id. Of an offset message id the last 16 digits, read as "
+        "hexadecimal, are the offset for --from.",
+    ),
     click.option("--tag", help="With this tag."),
     click.option(
         "--property", "properties", multiple=True, metavar="NAME=VALUE",
