@@ -111,8 +111,12 @@ def _is_due() -> bool:
 
 
 def _fault() -> str:
-    """Returns the error of a process that loads the compiled modules; empty: they run."""
-    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=str(SOURCE_ROOT))
+    """Returns the error of a process that loads the compiled modules; empty: they run.
+
+    The process has the caller's PYTHONPATH: there pip gives an isolated build its packages.
+    """
+    paths = filter(None, (str(SOURCE_ROOT), os.environ.get("PYTHONPATH")))
+    proof = _run("-c", PROOF, POCKETMQ_PURE="0", PYTHONPATH=os.pathsep.join(paths))
     return proof.stdout if proof.returncode else ""
 
 

@@ -175,3 +175,14 @@ def test_a_check_says_that_another_process_compiles(
     with compile_modules._alone():
         assert compile_modules.main() == compile_modules.UNDER_WAY
     assert compile_modules.main() == compile_modules.DUE
+
+
+def test_the_proof_of_a_library_finds_the_packages_of_an_isolated_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_of_the_build.py").write_text("")
+    monkeypatch.setattr(compile_modules, "PROOF", "import only_of_the_build")
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    assert "only_of_the_build" in compile_modules._fault()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert compile_modules._fault() == ""
