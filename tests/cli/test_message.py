@@ -69,6 +69,12 @@ def test_the_id_of_a_delayed_message_leads_to_it(
     assert f"Next:  pocketmq delay show {later}" in done.err
     (row,) = run("msg", "trace", later, "-o", "json").document
     assert row["deliver_at_ms"] > row["store_timestamp_ms"] + 3_599_000
+    first = run("msg", "get", "ID0").document["offset_message_id"]
+    by_offset = f"{first[:-16]}{row['physical_offset']:016X}"
+    done = run("msg", "get", by_offset, *place)
+    assert done.code == 3
+    assert f"message {by_offset} for topic orders waits for its delivery time" in done.err
+    assert f"Next:  pocketmq delay show {later}" in done.err
 
 
 def test_wrong_use_says_how(broker: LocalBroker) -> None:

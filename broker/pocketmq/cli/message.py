@@ -168,12 +168,24 @@ def _with_id(broker: BrokerConnection, topic: str | None, message_id: str) -> St
 
 def _refuse_if_delayed(broker: BrokerConnection, message_id: str) -> None:
     """Raises Failure if a message waits for its delivery time, and is in no topic yet."""
+    key, topic = message_id, _delayed_for(broker, message_id)
+    if not topic:  # Of the broker's own topics, only a trace parses offset message ids.
+        try:
+            key, _ = broker.ask(broker.admin.trace_message(message_id))
+        except ClientError:
+            return
+        topic = _delayed_for(broker, key)
+    if topic:
+        text = f"message {message_id} for topic {topic} waits for its delivery time"
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq delay show {key}")
+
+
+def _delayed_for(broker: BrokerConnection, key: str) -> str:
     try:
-        (waiting, *_) = broker.ask(broker.admin.list_delayed(message_id=message_id)).items
-    except (ClientError, ValueError):
-        return
-    text = f"message {message_id} for topic {waiting.topic} waits for its delivery time"
-    raise Failure(text, Exit.NOT_FOUND, f"pocketmq delay show {message_id}")
+        found = broker.ask(broker.admin.list_delayed(message_id=key)).items
+    except ClientError:
+        return ""
+    return found[0].topic if found else ""
 
 
 def _in_topic(broker: BrokerConnection, topic: str, message_id: str) -> StoredMessage:

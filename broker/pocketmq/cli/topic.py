@@ -182,6 +182,8 @@ def create(
 def ls(broker: BrokerConnection, out: Output, system: bool) -> None:
     """List topics by name, with their readable messages, their size and their rate.
 
+    MESSAGE_COUNT counts queue offsets from the first readable message on, also of messages that a
+    repair replaced.
     SIZE is that of the records of readable messages; in a queue with more than 256 of them it is
     estimated from a sample, and marked by ~. IN_PER_S counts messages sent a second, over the
     last minute.
@@ -217,7 +219,8 @@ def stats(
 ) -> None:
     """Count the messages of a topic, queue by queue, or of all topics.
 
-    MESSAGE_COUNT counts readable messages, STORED_COUNT also expired ones.
+    MESSAGE_COUNT counts queue offsets from the first readable message on, STORED_COUNT also those
+    of expired ones. Both include messages that a repair replaced, as LAG_MESSAGES of a group does.
     """
 
     def show() -> None:

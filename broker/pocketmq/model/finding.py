@@ -8,7 +8,13 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from pocketmq.model.system_topics import REVIVE_TOPIC_PREFIX, TIMER_TOPIC
-from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from pocketmq.model.topic import (
+    DLQ_PREFIX,
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+)
 
 
 class ScanEnd(Enum):
@@ -43,6 +49,8 @@ _OF_SYSTEM: Final = (
     (HALF_TOPIC, "messages of transactions, undecided or decided"),
     (OP_HALF_TOPIC, "decisions of transactions"),
     (REVIVE_TOPIC_PREFIX, "leases of RocketMQ"),
+    (RETRY_PREFIX, "copies that the group failed to consume; originals: in their topic"),
+    (DLQ_PREFIX, "copies that the group gave up; originals: in their topic"),
 )
 """Begin of a system topic -> its messages."""
 

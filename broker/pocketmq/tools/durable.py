@@ -27,8 +27,10 @@ def views_upto(disk: Disk, directory: Path) -> int:
 
     Units and entries of later records may exist only in the broker's memory.
     """
-    last_record = read_checkpoint(disk, directory).logics_physical_offset
-    return last_record + 1 if last_record > 0 else 0
+    checkpoint = read_checkpoint(disk, directory)
+    last_record = checkpoint.logics_physical_offset
+    # Offset 0 is the first record's, if the checkpoint also has a time of it.
+    return last_record + 1 if last_record > 0 or checkpoint.logics_msg_timestamp > 0 else 0
 
 
 def flushed_upto(disk: Disk, directory: Path) -> int | None:

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import CheckpointValues, encode_checkpoint
 from pocketmq.log.checkpoint import FlushedMark
@@ -124,6 +126,8 @@ def test_each_finding_has_a_row_where_that_is_asked_for(golden: GoldenStores) ->
 
 async def test_of_a_store_in_use_units_that_wait_are_none_that_lack(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s") as store:
+        await store.send("T", "a", "b")
+    async with store_at(tmp_path / "s") as store:
         for body in "abcd":
             await store.send("T", body)
             await store.settled()
@@ -134,3 +138,26 @@ async def test_of_a_store_in_use_units_that_wait_are_none_that_lack(tmp_path: Pa
         done = await asyncio.to_thread(run_elsewhere, *command)
         assert done.code == 0
         assert "is in use: records that begin below" in done.err
+        assert "Checked 2 records" in done.err
+
+
+@pytest.mark.parametrize("earlier", [(), ("first",)])
+async def test_a_store_whose_records_are_not_checked_yet_is_not_called_sound(
+    tmp_path: Path, earlier: tuple[str, ...]
+) -> None:
+    directory = tmp_path / "s"
+    command = ("store", "verify", str(directory), "--read-only")
+    async with store_at(directory) as store:
+        for body in earlier:
+            await store.send("T", body)
+    async with store_at(directory) as store:
+        assert (await asyncio.to_thread(run_elsewhere, *command)).code == 0
+        for body in "abcd":
+            await store.send("T", body)
+        await store.settled()
+        await store.store.flush()
+        done = await asyncio.to_thread(run_elsewhere, *command)
+    assert done.code == 1
+    assert not done.document["is_sound"]
+    assert done.document["verdict"].startswith("The store was not checked: its records are beyond")
+    assert "Next:  the same command in ten seconds" in done.err

@@ -91,12 +91,12 @@ def verify(
     similar findings in one file share a row with a count. The exit code is 10 if there is damage.
     Absent queues and index are rows, but no damage; traces of normal operation are notes.
     With --read-only, a store in use is checked up to a flushed offset that is some ten seconds old,
-    including queues and index; findings are checked again.
+    including queues and index; findings are checked again. While the records of a new broker are
+    all beyond that offset, the command fails with exit code 1.
     """
     from pocketmq.model.message import OFFSET_MAX
     from pocketmq.tools.store_access import is_live
     from pocketmq.tools.verify.collector import Fold
-    from pocketmq.tools.verify.verdict import next_step
     from pocketmq.tools.verify.verification import VerifyOptions
     from pocketmq.tools.verify.verification import verify as verify_store
 
@@ -122,9 +122,21 @@ def verify(
         if not found.counts:
             break
     _print(found, out)
+    _refuse_unsound(found, store.directory)
+
+
+def _refuse_unsound(found: "Verification", directory: Path) -> None:
+    """Raises Failure if there is damage, or if the store's records were not checked."""
+    from pocketmq.model.finding import ABSENT
+    from pocketmq.tools.verify.verdict import next_step
+
+    if found.is_unread and set(found.counts) <= {ABSENT}:
+        text = "the store was not checked: its records are beyond the offset that limits the check"
+        step = "the same command in ten seconds, or with a higher --upto if you gave one"
+        raise Failure(text, Exit.FAILED, step)
     if not found.is_sound:
         amounts = ", ".join(f"{count} × {kind}" for kind, count in sorted(found.counts.items()))
-        raise Failure(f"found: {amounts}", Exit.DAMAGED, next_step(found, store.directory))
+        raise Failure(f"found: {amounts}", Exit.DAMAGED, next_step(found, directory))
 
 
 def _end_of(store: OpenedStore) -> int | None:

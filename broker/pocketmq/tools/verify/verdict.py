@@ -33,6 +33,8 @@ def verdict(found: Verification) -> str:
         each.file.startswith(LOG_NAMES) for each in found.findings if not is_about_timers(each)
     ):
         text = "The log is damaged; no message is known to be lost"
+    elif found.is_unread and set(found.counts) <= {ABSENT}:
+        text = "The store was not checked: its records are beyond the offset that limits the check"
     elif not found.is_sound:
         text = "No message is lost; queues, index or small files are damaged"
     else:

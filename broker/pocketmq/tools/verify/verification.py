@@ -34,7 +34,7 @@ from pocketmq.model.message import FLAG_COMPRESSED, OFFSET_MAX, QueueKey
 from pocketmq.model.names import check_queue_topic
 from pocketmq.model.system_topics import TIMER_TOPIC
 from pocketmq.model.topic import HALF_TOPIC, OP_HALF_TOPIC
-from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.rebuild.log_files import KnownShape, LogFile, records_end
 from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import RangePass, RangeResult, no_advance
 from pocketmq.rebuild.sequential import IrregularQueue, Rebuilt, finish_queues, summary
@@ -245,6 +245,7 @@ class Verification:
     files       files of the log that were walked, without missing ends
     lost_earlier   messages that a repair replaced by fillers
     is_copy     whether the store is a copy without views that was never started
+    is_unread   whether the records begin at `upto` or later, at most the first one excepted
     """
 
     findings: list[Finding]
@@ -265,6 +266,7 @@ class Verification:
     head: Hole | None = None
     doubts: tuple[Doubt, ...] = ()
     recorded: RecordedRanges = field(default_factory=dict)
+    is_unread: bool = False
 
     @property
     def lacks_topics(self) -> bool:
@@ -278,8 +280,8 @@ class Verification:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no damage; absent views do not count, as a start builds them."""
-        return set(self.counts) <= {ABSENT}
+        """Whether records were checked without damage; absent views count as none."""
+        return set(self.counts) <= {ABSENT} and not self.is_unread
 
 
 def verify(
@@ -293,7 +295,11 @@ def verify(
 
     Cost     about 3 µs a record of 1 KiB with three index entries; some 100 MiB of memory
     """
-    return _Walk(disk, directory, sizes, options or VerifyOptions()).run(advance)
+    options = options or VerifyOptions()
+    found = _Walk(disk, directory, sizes, options).run(advance)
+    if options.upto <= found.log_begin + 1:  # 1: the checkpoint has the first record, or no offset.
+        found.is_unread = records_end(found.files) > max(found.log_begin, found.log_end)
+    return found
 
 
 class _Walk:
