@@ -269,8 +269,8 @@ def test_a_topic_has_a_retention_of_its_own(broker: LocalBroker) -> None:
     ("options", "says"),
     [
         (("--retention-age", "72"), "72 has no unit"),
-        (("--retention-age", "5ms"), "a number from 1000"),
-        (("--retention-size", "-1"), "a number from 1"),
+        (("--retention-age", "5ms"), "a number of ms from 1000"),
+        (("--retention-size", "-1"), "a number of bytes from 1"),
     ],
 )
 def test_a_retention_that_is_none_is_refused(
