@@ -237,7 +237,11 @@ async def test_a_moved_clock_has_the_steps_of_store_and_services_looked_at() -> 
         async def look(clock: Clock) -> None:
             looked.append(("retention", clock.monotonic_ms() >= begin_ms + 60_000))
 
+        async def all_dispatched() -> None:
+            looked.append(("dispatched", controlled.stage.clock.monotonic_ms() < begin_ms + 60_000))
+
         store = looking("store")
+        store.all_dispatched = all_dispatched
         store.log = SimpleNamespace(file_size_bytes=9)
         store.views = SimpleNamespace(expiry=SimpleNamespace(log_size_bytes=9))
         opened: Any = SimpleNamespace(
@@ -247,7 +251,20 @@ async def test_a_moved_clock_has_the_steps_of_store_and_services_looked_at() -> 
         )
         controlled._opened = opened
         await controlled.advance(60_000)
-    assert sorted(looked) == [("retention", True), ("services", True), ("store", True)]
+    names = ("dispatched", "retention", "services", "store")
+    assert sorted(looked) == [(name, True) for name in names]
+
+
+def test_a_retry_that_the_clock_makes_due_comes_at_once(
+    rocketmq: RocketMQ, client_of_own: Client
+) -> None:
+    rocketmq.create_topic("steps", queues=1)
+    rocketmq.create_group("g", max_attempts=100)
+    client_of_own.send(Message("steps", b"x"))
+    for _ in range(20):
+        (found,) = client_of_own.receive(ReceiveQuery("g", "steps", wait_ms=3_000))
+        client_of_own.send_back("g", "steps", [(found.receipt_handle, 3)])
+        rocketmq.advance_clock(60)
 
 
 @pytest.mark.rocketmq("store.commit_log_file_size_bytes=64KiB")

@@ -144,7 +144,13 @@ class Controlled:
     # -- commands ----------------------------------------------------------------------------------
 
     async def advance(self, ms: int) -> None:
-        """Advances the clock, runs the steps that become due, and deletes expired messages."""
+        """Advances the clock, runs the steps that become due, and deletes expired messages.
+
+        Accepted messages are dispatched before: a delay level that the clock makes due would
+        otherwise not see them until its next check, up to 5 s later.
+        """
+        with suppress(BrokerError):  # The broker's log has the reason.
+            await self._broker.store.all_dispatched()
         self._clock.advance(ms)
         self._broker.store.look()
         self._broker.runner.look()
