@@ -12,7 +12,7 @@ from pocketmq.app.serve import hang_up
 from pocketmq.app.stage import Stage
 from pocketmq.app.supervisor import Supervisor, is_journal, supervisor_of
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.load import load
+from pocketmq.config.load import examine, load
 from tests.running_broker import broker_with
 
 ME = str(os.getpid())
@@ -71,7 +71,7 @@ async def test_beats_go_on_until_the_end_and_extend_the_start_until_it_is_ready(
 
 async def test_a_reload_is_reported_from_its_begin_to_its_end() -> None:
     heard = Heard()
-    live = LiveConfig(load(), load)
+    live = LiveConfig(load(), examine)
     hang_up(live, asyncio.get_running_loop().create_future(), Supervisor(heard))
     assert heard.words == ["RELOADING=1", "READY=1"]
     assert "MONOTONIC_USEC=" in heard.texts[0]

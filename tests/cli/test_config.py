@@ -119,6 +119,18 @@ def test_a_check_reads_the_parts_beside_the_file(file: Path) -> None:
     done = run("check", str(file))
     assert done.code == 1
     assert f"store.nonsense ({part}:2)" in done.err
+    assert f"Next:  correct {part}, then: pocketmq config check {file}\n" in done.err
+
+
+def test_the_next_step_of_a_check_names_each_file_with_a_problem(file: Path) -> None:
+    good, unread = file.parent / "conf.d" / "1.toml", file.parent / "conf.d" / "2.toml"
+    good.parent.mkdir()
+    good.write_text("[broker]\npermission = 4\n")
+    unread.write_text("[")
+    part = file.parent / "conf.d" / "3.toml"
+    part.write_text("[retention]\ndisk_expire_percent = 80\ndisk_force_percent = 70\n")
+    step = f"correct {unread} and {part}, then: pocketmq config check {file}\n"
+    assert step in run("check", str(file)).err
 
 
 def test_a_file_that_is_not_there_is_a_failed_check(tmp_path: Path) -> None:

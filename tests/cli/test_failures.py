@@ -134,6 +134,7 @@ def test_all_settings_are_shown_to_who_gave_a_wrong_value_alone(field: str, is_s
         ("CERTIFICATE_VERIFY_FAILED", "is not trusted", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
         ("Hostname Verification Check", "is for another name", "openssl x509"),
         ("WRONG_VERSION_NUMBER", "no TLS is served", "leave out tls://"),
+        ("Socket closed", "listens there and closed", "a broker with rpc.tls_only needs tls://"),
         ("Connection refused", "", "pocketmq serve"),
     ],
 )

@@ -197,6 +197,8 @@ async def test_grpc_tells_that_it_had_no_connection(kind: Any) -> None:
         ("SSL_ERROR_SSL: error:1: CERTIFICATE_VERIFY_FAILED: x", "is not trusted; next: set GRPC"),
         ("UNAUTHENTICATED: Hostname Verification Check failed.", "is for another name; next: name"),
         ("SSL_ERROR_SSL: error:1: WRONG_VERSION_NUMBER", "no TLS is served there"),
+        ("UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed", "needs tls://127.0.0.1:1; if a proxy"),
+        ("UNAVAILABLE: recvmsg:Connection reset by peer", "listens there and closed the connect"),
     ],
 )
 async def test_an_answer_of_no_broker_is_told_in_plain_words(detail: str, told: str) -> None:
@@ -205,3 +207,17 @@ async def test_an_answer_of_no_broker_is_told_in_plain_words(detail: str, told: 
     with pytest.raises(Unreachable, match=told) as caught:
         await client.admin.store_status()
     assert detail not in str(caught.value)
+
+
+async def test_a_connection_that_ended_in_a_call_or_over_tls_does_not_lead_to_tls() -> None:
+    client, wire = failing(Failed(UNAVAILABLE, BROKE), retry_ms=0)
+    with pytest.raises(Unreachable) as caught:
+        await client.admin.store_status()
+    assert BROKE in str(caught.value)
+    text = "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:1.1.1.1:1: " + BROKE
+    wire.failures.append(Failed(UNAVAILABLE, text))
+    client = AsyncClient("tls://127.0.0.1:1", retry_ms=0, wire=lambda _: wire)
+    with pytest.raises(Unreachable) as caught:
+        await client.admin.store_status()
+    assert BROKE in str(caught.value)
+    assert "needs tls" not in str(caught.value)

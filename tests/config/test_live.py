@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.config.live import LiveConfig, change
-from pocketmq.config.load import load
+from pocketmq.config.load import Loaded, examine, load
 from pocketmq.config.sections import KNOBS, Config
 from pocketmq.model.errors import IllegalConfig
 
@@ -76,7 +76,7 @@ def test_parts_are_given_settings_at_first_and_after_each_change(
 ) -> None:
     file = tmp_path / "broker.toml"
     file.write_text('[logs]\nlevel = "info"\n')
-    live = LiveConfig(load(file=file), lambda: load(file=file))
+    live = LiveConfig(load(file=file), lambda: examine(file=file))
     levels: list[str] = []
     live.follow(lambda config: levels.append(config.logs.level))
     file.write_text('[logs]\nlevel = "debug"\n[store]\nflush_interval_ms = "2s"\n')
@@ -111,7 +111,7 @@ def test_what_is_wrong_changes_nothing_and_is_logged(
     file = tmp_path / "broker.toml"
     file.write_text('[logs]\nlevel = "info"\n')
     before = load(file=file)
-    live = LiveConfig(before, lambda: load(file=file))
+    live = LiveConfig(before, lambda: examine(file=file))
     levels: list[str] = []
     live.follow(lambda config: levels.append(config.logs.level))
     file.unlink()
@@ -125,18 +125,26 @@ def test_what_is_wrong_changes_nothing_and_is_logged(
     assert reason in vars(caplog.records[0])["reason"]
 
 
+@pytest.mark.parametrize("is_of_file", [True, False])
+def test_a_refused_reload_counts_the_other_problems(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_of_file: bool
+) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text('[store]\nflsh = "sync"\n[retention]\nhours = "99"\n[logs]\nlevel = "x"\n')
+    wrong = examine(file=file)
+    live = LiveConfig(Config(), lambda: wrong if is_of_file else wrong._replace(file=None))
+    live.reload()
+    (record,) = caplog.records
+    others = f"and 2 more: pocketmq config check {file}" if is_of_file else "and 2 more"
+    assert vars(record)["reason"] == f"{wrong.problems[0]}; {others}"
+
+
 def test_the_metric_tells_whether_the_last_reload_was_refused() -> None:
-    results: list[Config | IllegalConfig] = [
-        config(), IllegalConfig(field="f", why="w"), config("logs.level=debug")
+    results = [
+        Loaded(config(), []), Loaded(config(), [IllegalConfig(field="f", why="w")]),
+        Loaded(config("logs.level=debug"), []),
     ]  # fmt: skip
-
-    def read_again() -> Config:
-        found = results.pop(0)
-        if isinstance(found, IllegalConfig):
-            raise found
-        return found
-
-    live = LiveConfig(config(), read_again)
+    live = LiveConfig(config(), lambda: results.pop(0))
     (gauge,) = live.stats
     shown = [gauge.read()]
     for _ in range(3):

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from pocketmq.config.live import LiveConfig
-from pocketmq.config.load import load
+from pocketmq.config.load import examine, load
 from pocketmq.config.remote import CHANGEABLE, CHANGES_MAX, ORIGIN, remote_changes
 from pocketmq.config.sections import KNOBS, Config
 from pocketmq.model.errors import IllegalConfig, TooManyElements, UnsupportedFeature
@@ -71,8 +71,8 @@ def test_too_many_changes_are_refused() -> None:
 
 def test_changes_apply_at_once_and_outlast_reloads(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "pocketmq")
-    sources = [config(), config("broker.default_queue_count=3", "retention.hours=5")]
-    live = LiveConfig(config(), lambda: sources.pop())
+    sources = [(), ("broker.default_queue_count=3", "retention.hours=5")]
+    live = LiveConfig(config(), lambda: examine(assignments=sources.pop()))
     taken: list[int] = []
     live.follow(lambda config: taken.append(config.broker.default_queue_count))
     live.override("defaultTopicQueueNums=7")
@@ -90,7 +90,7 @@ def test_changes_apply_at_once_and_outlast_reloads(caplog: pytest.LogCaptureFixt
 
 def test_a_change_that_contradicts_the_sources_refuses_their_reload() -> None:
     wanted = "retention.disk_force_percent=60", "retention.disk_expire_percent=50"
-    live = LiveConfig(config(), lambda: config(*wanted))
+    live = LiveConfig(config(), lambda: examine(assignments=wanted))
     live.override("diskMaxUsedSpaceRatio=70")
     before = live.config
     live.reload()

@@ -43,10 +43,11 @@ def test_serve_takes_over_what_is_live_all_or_nothing(tmp_path: Path) -> None:
         assert told["needs_restart"] == "store.flush = async"
         assert broker.ask("produce", "orders", "more than ten").code == 0
 
-        file.write_text("[broker]\npermission = 4\n[limits]\nmax_message_size_bytes = 'x'\n")
+        file.write_text("[broker]\npermission = 9\n[limits]\nmax_message_size_bytes = 'x'\n")
         told = hang_up(broker)
         assert told["event"] == "config.refused"
-        assert "limits.max_message_size_bytes" in told["reason"]
+        assert "broker.permission" in told["reason"]
+        assert told["reason"].endswith(f"; and 1 more: pocketmq config check {file}")
         assert broker.ask("produce", "orders", "still taken").code == 0
 
         file.write_text("[broker]\npermission = 4\n")

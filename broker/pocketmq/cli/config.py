@@ -99,7 +99,7 @@ def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) 
 
     FILE is read with conf.d beside it; the environment is ignored. Exit code 1 if there are errors.
     """
-    from pocketmq.config.load import examine
+    from pocketmq.config.load import examine, with_parts
 
     file = _settings_file(operand, file)
     if file is None:
@@ -118,10 +118,24 @@ def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) 
     talk_notes(loaded.config.warnings)
     if problems:
         is_foreign = IMPORT in problems[0]  # The problem itself names the next step.
-        step = "" if is_foreign else f"correct {file}, then check it again"
+        step = "" if is_foreign else _step_of_check(problems, file, with_parts(file))
         if not file.exists():
             step = f"name another file, or make this one: pocketmq config init {file}"
         raise Failure("\n       ".join(problems), Exit.FAILED, step)
+
+
+def _step_of_check(problems: Sequence[str], file: Path, read: Sequence[Path]) -> str:
+    """Returns the next step, with those of the read files that the problems name."""
+    marks = {path: (f"({path}:", f"({path})") for path in read}
+    faulty = [
+        str(path)
+        for path in read
+        if any(
+            problem.startswith(f"{path}: ") or any(mark in problem for mark in marks[path])
+            for problem in problems
+        )
+    ]
+    return f"correct {' and '.join(faulty or [str(file)])}, then: pocketmq config check {file}"
 
 
 @config.command(

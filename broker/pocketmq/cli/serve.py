@@ -274,11 +274,11 @@ def run(
         from pocketmq.app.serve import run_broker
         from pocketmq.app.stage import Stage, with_topics
         from pocketmq.config.live import LiveConfig
-        from pocketmq.config.load import load
+        from pocketmq.config.load import examine, load
         from pocketmq.files.store_place import check_place
 
-        read = partial(load, environment=os.environ, assignments=assignments, **sources)
-        live = LiveConfig(read(), read if is_live else None)
+        sources |= {"environment": os.environ, "assignments": assignments}
+        live = LiveConfig(load(**sources), partial(examine, **sources) if is_live else None)
         check_place(live.config.store_settings().directory)
         stage = Stage(prepare=with_topics(topics))
         collect_as_usual()

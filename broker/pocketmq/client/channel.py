@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from pocketmq.client.client_error import (
     CAUSES,
+    CLOSED_EARLY,
     ClientError,
     DeadlineExceeded,
     NotOpen,
@@ -27,7 +28,7 @@ from pocketmq.client.client_error import (
 )
 from pocketmq.client.credentials import NOBODY, Credentials, now_ms
 from pocketmq.client.wire import LoopWire, Wire
-from pocketmq.model.endpoint import endpoint_from_text
+from pocketmq.model.endpoint import TLS, endpoint_from_text
 from pocketmq.rpc.pb import status_pb2
 
 TIMEOUT_MS: Final = 10_000
@@ -129,7 +130,10 @@ class Channel:
             is_uncertain = not failure.message.startswith(NEVER_SENT)
             # gRPC puts a path before the cause: "failed to connect to …: Connection refused".
             reason = failure.message.rpartition("remote host: ")[2]
-            known = [cause for part, (cause, _) in CAUSES.items() if part in failure.message]
+            # A connection that carried calls, or one over TLS, ends for other reasons.
+            unknown = CLOSED_EARLY if is_uncertain or self.endpoint.startswith(TLS) else ()
+            parts = [part for part in CAUSES if part in failure.message and part not in unknown]
+            known = [CAUSES[part][0] for part in parts]
             reason = known[0] if known else reason
             text = f"no broker answers at {self.endpoint}: {reason}"
             if is_uncertain:

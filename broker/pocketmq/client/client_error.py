@@ -93,7 +93,10 @@ class Unreachable(ClientError):
         if self.is_uncertain:
             return super().next_step
         steps = (step for cause, step in CAUSES.values() if cause in self.message)
-        return next(steps, self.start_step or _UNREACHABLE)
+        step = next(steps, "")
+        if step:
+            return step.format(endpoint=self.endpoint)
+        return self.start_step or _UNREACHABLE
 
     @property
     def has_cause(self) -> bool:
@@ -174,14 +177,22 @@ _OTHER_NAME: Final = (
     "name the broker as its certificate does: openssl x509 -in FILE -noout -ext subjectAltName"
 )
 _NO_TLS: Final = "leave out tls:// if the broker serves no TLS, as that of a test"
+_NEEDS_TLS: Final = (
+    "a broker with rpc.tls_only needs tls://{endpoint}; if a proxy or container listens there, "
+    "start the broker behind it"
+)
+_CLOSED: Final = ("something listens there and closed the connection", _NEEDS_TLS)
+CLOSED_EARLY: Final = ("Socket closed", "Connection reset by peer")
+"""Parts of gRPC's error texts; a cause only before a call was sent, and without TLS."""
 CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "Failed parsing HTTP/2": ("another protocol than gRPC is served there", _GRPC_ADDRESS),
     "CERTIFICATE_VERIFY_FAILED": ("its TLS certificate is not trusted", _TRUST_OR_PLAIN),
     "Hostname Verification Check": ("its TLS certificate is for another name", _OTHER_NAME),
     "Handshake read failed": ("the connection ended in the TLS handshake", _NO_TLS),
     "WRONG_VERSION_NUMBER": ("no TLS is served there", f"{_GRPC_ADDRESS}, or leave out tls://"),
+    **dict.fromkeys(CLOSED_EARLY, _CLOSED),
 }
-"""Part of gRPC's error text -> (cause, next step)."""
+"""Part of gRPC's error text -> (cause, next step with "{endpoint}")."""
 _FREE_ROOM: Final = (
     "free space on that disk, or let messages expire earlier (retention.age_ms, size_bytes), then "
     "send again"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from pocketmq.config.knob import Value
+from pocketmq.config.load import Loaded
 from pocketmq.config.relations import broken
 from pocketmq.config.remote import overridden, remote_changes
 from pocketmq.config.sections import KNOBS, SECTIONS, Config
@@ -71,15 +72,24 @@ def _stated(config: Config, key: str) -> str:
     return f"{key} = {KNOBS[key].text_of(config.value(key))}"
 
 
+def _reason(loaded: Loaded) -> str:
+    """Returns the first problem of the sources, the number of others and the command for all."""
+    first, *others = loaded.problems
+    if not others:
+        return str(first)
+    command = f": pocketmq config check {loaded.file}" if loaded.file else ""
+    return f"{first}; and {len(others)} more{command}"
+
+
 class LiveConfig:
     """The settings of a running broker, and their reload.
 
-    read_again   reads the sources again; None: no reload is possible
+    read_again   reads the sources again, with all problems; None: no reload is possible
     """
 
     __slots__ = ("_followers", "_is_refused", "_overrides", "_read_again", "config", "stats")
 
-    def __init__(self, config: Config, read_again: Callable[[], Config] | None = None) -> None:
+    def __init__(self, config: Config, read_again: Callable[[], Loaded] | None = None) -> None:
         self.config = config
         self._read_again = read_again
         self._followers: list[Callable[[Config], None]] = []
@@ -110,12 +120,15 @@ class LiveConfig:
         Cost   some milliseconds: files are read synchronously
         """
         assert self._read_again is not None
+        loaded = self._read_again()
+        if loaded.problems:
+            self._refuse(_reason(loaded))
+            return
         try:
-            wanted = overridden(self._read_again(), self._overrides)
+            wanted = overridden(loaded.config, self._overrides)
             found = change(self.config, wanted)
         except IllegalConfig as error:
-            logger.error("config.refused", extra={"reason": str(error)})
-            self._is_refused = True
+            self._refuse(str(error))
             return
         self._is_refused = False
         for doubt in found.config.warnings:
@@ -128,6 +141,10 @@ class LiveConfig:
                 "changed": ", ".join(found.changed), "needs_restart": ", ".join(found.waiting),
             },
         )  # fmt: skip
+
+    def _refuse(self, reason: str) -> None:
+        logger.error("config.refused", extra={"reason": reason})
+        self._is_refused = True
 
     def override(self, text: str) -> None:
         """Applies changes of live settings that an operator sent over the network; all or nothing.

@@ -185,10 +185,11 @@ def _section_values(values: dict[str, Value], section: str) -> dict[str, Value]:
 
 
 class Loaded(NamedTuple):
-    """The merged configuration, and all problems of its sources."""
+    """The merged configuration, all problems of its sources, and the settings file."""
 
     config: Config
     problems: list[IllegalConfig]
+    file: Path | None = None
 
 
 def load(
@@ -240,7 +241,7 @@ def examine(
     for origin, texts in by_origin.items():
         for text in texts:
             _assign(layers, text, origin)
-    return checked(layers, force=force)
+    return checked(layers, force=force)._replace(file=file)
 
 
 def _assign(layers: Layers, assignment: str, origin: str) -> None:
@@ -285,9 +286,13 @@ def _lower_expire_percent(layers: Layers) -> None:
 
 def read_files(layers: Layers, file: Path) -> None:
     """Reads a file and then the files in its conf.d, each of which overrides the ones before."""
-    read_file(layers, file)
-    for part in sorted((file.parent / PARTS_DIRECTORY).glob(PARTS_PATTERN)):
-        read_file(layers, part)
+    for path in with_parts(file):
+        read_file(layers, path)
+
+
+def with_parts(file: Path) -> list[Path]:
+    """Returns a settings file and the files in its conf.d, in the order of reading."""
+    return [file, *sorted((file.parent / PARTS_DIRECTORY).glob(PARTS_PATTERN))]
 
 
 def read_file(layers: Layers, path: Path) -> None:
