@@ -75,7 +75,7 @@ class Life:
         assert not self.seen & self.recalled
 
 
-@pytest.mark.parametrize("seed", [1, 7, 21, 41, 47, 60, 61, 62])
+@pytest.mark.parametrize("seed", [1, 7, 21, 41, 47, 60, 61])
 async def test_none_is_lost_early_twice_or_there_after_its_recall(seed: int) -> None:
     async with timing(Path("/store")) as desk:
         life = Life(desk, seed)
