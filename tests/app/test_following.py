@@ -115,6 +115,16 @@ async def test_a_follower_dials_with_tls(tmp_path: Path, monkeypatch: pytest.Mon
     assert log_of(tmp_path / "a") == log_of(tmp_path / "b")
 
 
+async def test_a_follower_that_does_not_trust_its_leader_names_the_variable(tmp_path: Path) -> None:
+    files = [f"rpc.tls_{name}={CERTIFICATE / name}.pem" for name in ("cert", "key")]
+    async with broker_with(tmp_path / "a", *files) as leader:
+        dialled = f"replication.leader=tls://localhost:{leader.addresses['grpc'].split(':')[-1]}"
+        async with broker_with(tmp_path / "b", dialled) as follower:
+            is_connected, trouble = await settled(follower)
+    assert not is_connected
+    assert trouble.startswith(f"its TLS certificate is not trusted: set {ROOTS} to a file with it")
+
+
 async def test_a_follower_with_other_files_is_told_both_sizes(tmp_path: Path) -> None:
     async with broker_with(tmp_path / "a") as leader:
         sizes = "store.commit_log_file_size_bytes=128KiB"

@@ -7,6 +7,7 @@ import pytest
 from pocketmq.cli.output import duration
 from pocketmq.model.administration import GroupSettings
 from pocketmq.rpc.pb import admin_pb2 as pb
+from pocketmq.rpc.pb import replication_pb2
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 
@@ -134,6 +135,16 @@ def test_lag_of_a_group_by_queue(behind: LocalBroker) -> None:
     ]
     assert first_row.split() == ["orders", "0", "1", "3", "2", 20 * "█", "90", "s", "0"]
     assert second_row.split() == ["orders", "1", "0", "0", "0"]
+
+
+def test_lag_at_a_follower_notes_where_messages_in_flight_are_counted(behind: LocalBroker) -> None:
+    def status(request: Any) -> replication_pb2.ReplicationStatusResponse:
+        return replication_pb2.ReplicationStatusResponse(role="follower", leader="10.0.0.2:8081")
+
+    assert run("group", "lag", "billing").err == ""
+    behind.answers["Replication/ReplicationStatus"] = status
+    noted = "this broker follows 10.0.0.2:8081: messages in flight are counted at the leader only\n"
+    assert run("group", "lag", "billing").err == noted
 
 
 def test_a_group_that_stands_nowhere_is_told(broker: LocalBroker) -> None:

@@ -33,8 +33,9 @@ from pocketmq.cli.output import (
     talk,
 )
 from pocketmq.cli.watching import repeat
-from pocketmq.client import errors
+from pocketmq.client import ClientError, errors
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
+from pocketmq.model.replication import FOLLOWER
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
 Command = Callable[..., Any]
@@ -173,6 +174,9 @@ def lag(
     meanwhile.
     """
 
+    if name is not None:
+        _note_follower(broker)
+
     def show() -> None:
         if name is None:
             lags, shown, more = all_lags(broker, topic), SUM_COLUMNS, MORE_SUM_COLUMNS
@@ -186,6 +190,21 @@ def lag(
         out.table(rows, with_bars(shown, "lag_messages", rows), more)
 
     repeat(watch_s, show)
+
+
+def _note_follower(broker: BrokerConnection) -> None:
+    """Notes at a follower that it counts no messages in flight, as their leases are at its leader.
+
+    A user who may not ask for the role gets no note.
+    """
+    try:
+        found = broker.ask(broker.admin.replication.status())
+    except ClientError:
+        return
+    if found.role == FOLLOWER:
+        talk(
+            f"this broker follows {found.leader}: messages in flight are counted at the leader only"
+        )
 
 
 def all_lags(broker: BrokerConnection, topic: str = "") -> Iterator[TopicLag]:

@@ -61,6 +61,17 @@ _WORDS: Final = {
     errno.ENETUNREACH: "the network is unreachable",
     errno.ETIMEDOUT: "the connection timed out",
 }
+_TLS_WORDS: Final = {
+    "Hostname mismatch": "its TLS certificate is for another name",
+    "IP address mismatch": "its TLS certificate is for another name",
+    "certificate has expired": "its TLS certificate has expired",
+    "CERTIFICATE_VERIFY_FAILED": (
+        "its TLS certificate is not trusted: set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to a file with "
+        "it (its rpc.tls_cert, or STORE/pocketmq/tls/certificate.pem) and restart this broker"
+    ),
+    "WRONG_VERSION_NUMBER": "no TLS is served there: name it without tls://",
+}
+"""Part of the text of an ssl.SSLError -> reason; the first that fits."""
 
 
 class Dial(NamedTuple):
@@ -395,7 +406,7 @@ def reason_of(error: BaseException) -> str:
     text = str(error)
     found = _NUMBER.search(text)
     if found is None:
-        return text
+        return next((words for part, words in _TLS_WORDS.items() if part in text), text)
     return _WORDS.get(int(found[1]), text.replace(found[0], "", 1))
 
 
