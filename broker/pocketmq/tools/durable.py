@@ -4,17 +4,22 @@ from pathlib import Path
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import encode_checkpoint
+from pocketmq.format.json_text import read_object
 from pocketmq.format.names import (
     ABORT_FILE,
     COMMIT_LOG_DIRECTORY,
+    IDENTITY_FILE,
     MARK_FILE,
     OWN_DIRECTORY,
+    TERMS_FILE,
+    TIMER_WHEEL_FILE,
     offset_file_name,
 )
 from pocketmq.log.checkpoint import FlushedMark, read_checkpoint
 from pocketmq.log.store_directory import BEHIND_SIZE, ManifestFile
 from pocketmq.model.errors import StoreTooNew
 from pocketmq.model.message import OFFSET_MAX
+from pocketmq.model.replication import FOLLOWER
 
 
 def index_time_ms(disk: Disk, directory: Path) -> int:
@@ -80,3 +85,21 @@ def left_in_order(disk: Disk, directory: Path, log_file_bytes: int) -> bool:
     behind = disk.read_file(path, position, BEHIND_SIZE) if disk.exists(path) else b""
     checkpoint = encode_checkpoint(read_checkpoint(disk, directory))
     return manifest.closed.is_last_word(checkpoint, flushed_upto(disk, directory), behind)
+
+
+def lacks_wheel_as_follower(disk: Disk, directory: Path) -> bool:
+    """Returns whether the wheel may be behind the timer log, as its last broker was a follower.
+
+    Without an operator's command only a setting decides the role. Then the wheel's absence in a
+    store that took part in replication shows a follower.
+    """
+    own = directory / OWN_DIRECTORY
+    try:
+        terms = (
+            read_object(disk.read_file(own / TERMS_FILE)) if disk.exists(own / TERMS_FILE) else {}
+        )
+    except ValueError:
+        return False
+    if terms.get("role"):
+        return bool(terms["role"] == FOLLOWER)
+    return disk.exists(own / IDENTITY_FILE) and not disk.exists(directory / TIMER_WHEEL_FILE)

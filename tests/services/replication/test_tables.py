@@ -435,8 +435,10 @@ def test_a_follower_that_returns_is_sent_what_it_lacks_of_the_timer_log(change: 
         elif change == "expired":
             leader.disk.unlink(PLACE / timer_file(0))
         await leader.tables.timer_check.put(TimerProgress(1, log_flushed=flushed))
+        follower.disk.write_file(PLACE / "timerwheel", b"slots")  # It led once.
         await leader.reconnect_with(follower)
         records = timer_records(await send(leader.cursor, leader, follower))
+        assert not follower.disk.exists(PLACE / "timerwheel"), "a start would scan two files only"
         if change in ("none", "unfinished"):
             assert records == [(timer_file(size), APPEND, 52)]
         else:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.format.names import IDENTITY_FILE
 from pocketmq.model.errors import DiskFull, TableUnreadable
-from pocketmq.store.tables.identity import IDENTITY_FILE, StoreIdentity
+from pocketmq.store.tables.identity import StoreIdentity
 from tests.sim.quick_disk import QuickDisk, full_disk
 
 

@@ -75,6 +75,31 @@ def test_a_lost_wheel_comes_back_byte_for_byte(store: CheckedStore) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("role", "has_wheel", "kinds"),
+    [
+        ("follower", True, set()), ("follower", False, set()), ("", False, set()),
+        ("leader", True, {"timer_slot"}), ("leader", False, {"missing_file"}),
+        ("", True, {"timer_slot"}),
+    ],
+)  # fmt: skip
+def test_a_followers_wheel_is_made_by_a_start(
+    store: CheckedStore, role: str, has_wheel: bool, kinds: set[str]
+) -> None:
+    own, wheel = store.directory / "pocketmq", store.directory / "timerwheel"
+    own.mkdir(exist_ok=True)
+    (own / "identity.json").write_text('{"follower": "f", "store": "s"}')
+    (own / "terms.json").write_text(f'{{"role": "{role}", "leader": "", "terms": []}}')
+    if has_wheel:
+        wheel.write_bytes(bytes(wheel.stat().st_size))
+    else:
+        wheel.unlink()
+    found = store.verify()
+    assert set(found.counts) == kinds
+    note = "timerwheel is behind the timer log, as on every follower: a start makes it"
+    assert (note in found.notes) == (not kinds)
+
+
 def test_a_wheel_of_another_length(store: CheckedStore) -> None:
     before = timer_files(store)
     (store.directory / "timerwheel").write_bytes(b"\0" * 100)

@@ -123,6 +123,9 @@ class CopiedTimer:
     def append(self, begin: int, position: int, content: bytes, size_bytes: int) -> None:
         """Writes bytes of a file durably; creates it with `size_bytes` unless it exists.
 
+        A wheel from when this broker led is removed first: a start would bring it up to date with
+        the last two files only.
+
         Errors   ValueError: the bytes are beyond the file's end; DiskFull, StoreFailed
         """
         path = self._path(begin)
@@ -130,6 +133,8 @@ class CopiedTimer:
         size = self._disk.file_size(path) if has_file else size_bytes
         if position + len(content) > size or size > FILE_SIZE_MAX:
             raise ValueError(f"{path.name} has {size} bytes")
+        if not self._is_new:
+            self._remove_wheel()
         self._disk.make_directory(path.parent)
         opened = self._disk.open(path) if has_file else self._disk.make_sparse_file(path, size)
         try:
@@ -150,9 +155,7 @@ class CopiedTimer:
         self._is_new = False
         disk = self._disk
         assert disk.exists(self._copy), "a copy was finished that has not begun"
-        if disk.exists(self._wheel):  # It is of the old log.
-            disk.unlink(self._wheel)
-            disk.sync_directory(self._wheel.parent)
+        self._remove_wheel()  # It is of the old log.
         if disk.exists(self._log):
             disk.exchange(self._log, self._copy)
         else:
@@ -161,3 +164,8 @@ class CopiedTimer:
         disk.sync_directory(self._log.parent)
         for name in disk.names(self._copy):
             disk.unlink(self._copy / name)
+
+    def _remove_wheel(self) -> None:
+        if self._disk.exists(self._wheel):
+            self._disk.unlink(self._wheel)
+            self._disk.sync_directory(self._wheel.parent)

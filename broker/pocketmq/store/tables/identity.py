@@ -16,9 +16,8 @@ from typing import Final
 from pocketmq.files.disk import Disk
 from pocketmq.files.table_file import TableFile
 from pocketmq.format.json_text import read_object
-from pocketmq.format.names import OWN_DIRECTORY
+from pocketmq.format.names import IDENTITY_FILE, OWN_DIRECTORY
 
-IDENTITY_FILE: Final = "identity.json"
 ID_BYTES: Final = 16
 MEMBERS: Final = ("follower", "store")
 

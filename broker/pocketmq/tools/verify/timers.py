@@ -27,6 +27,7 @@ from pocketmq.format.timer_layout import (
 )
 from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import KnownShape, LogFile
+from pocketmq.tools.durable import lacks_wheel_as_follower
 from pocketmq.tools.pending.timer_files import (
     CHECK_PATH,
     TimerSnapshot,
@@ -45,23 +46,25 @@ class TimerVerification:
     """Verifies the timer's files of one store.
 
     is_orderly    whether the last broker stopped in order
+    is_follower   whether the last broker followed, so that the wheel may be behind
     last_time_ms  store time of the log's last record
     """
 
     __slots__ = (
-        "_collector", "_files", "_is_orderly", "_last_time_ms", "_log_begin", "_precision_ms",
-        "lost", "topic_end", "unfit",
+        "_collector", "_files", "_is_follower", "_is_orderly", "_last_time_ms", "_log_begin",
+        "_precision_ms", "lost", "topic_end", "unfit",
     )  # fmt: skip
 
     def __init__(
         self, files: TimerSnapshot, collector: Collector, *, log_begin: int, last_time_ms: int,
-        is_orderly: bool,
+        is_orderly: bool, is_follower: bool = False,
     ) -> None:  # fmt: skip
         self._files = files
         self._collector = collector
         self._log_begin = log_begin
         self._last_time_ms = last_time_ms
         self._is_orderly = is_orderly
+        self._is_follower = is_follower
         self._precision_ms = precision_of(files)
         assert self._precision_ms > 0
         self.lost: list[NDArray[Any]] = []
@@ -119,7 +122,12 @@ class TimerVerification:
             self._collector.remark(f"{TIMER_WHEEL_FILE}: {count} slots have wrong message counts")
 
     def _tell_wheel(self, kind: str, position: int, expected: str, found: str) -> None:
-        if self._is_orderly:
+        if self._is_follower:
+            self._collector.remark(
+                f"{TIMER_WHEEL_FILE} is behind the timer log, as on every follower: "
+                "a start makes it"
+            )
+        elif self._is_orderly:
             self._collector.add(kind, TIMER_WHEEL_FILE, position, expected=expected, found=found)
         else:
             self._collector.remark(
@@ -219,7 +227,7 @@ def check_timers(
     timers = read_timer_files(disk, directory)
     check = TimerVerification(
         timers, collector, log_begin=files[0].base if files else 0, last_time_ms=last_time_ms,
-        is_orderly=is_orderly,
+        is_orderly=is_orderly, is_follower=lacks_wheel_as_follower(disk, directory),
     )  # fmt: skip
     check.look(timer_rows(disk, views, sizes, files))
     return timers, check
