@@ -63,6 +63,7 @@ def test_the_id_of_a_delayed_message_leads_to_it(
 ) -> None:
     broker.fill(1)
     later = run("produce", "orders", "x", "--delay", "1h").document["message_id"]
+    broker.do(broker.inner.talking.settled())
     done = run("msg", "get", later, *place)
     assert done.code == 3
     assert f"message {later} for topic orders waits for its delivery time" in done.err
