@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,23 @@ def test_a_text_is_no_body_and_no_list_of_keys() -> None:
         Message("t", "x")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"write \['order-42'\]"):
         Message("t", b"x", keys="order-42")
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        (
+            {"id": "1", "amount": 5},
+            "property 'amount' is an int, but properties are texts: write '5'",
+        ),
+        ({"due": None}, "property 'due' is a NoneType, but properties are texts: write 'None'"),
+        ({7: "x"}, "the name 7 is an int, but properties are texts: write '7'"),
+    ],
+)
+def test_a_number_is_no_property(properties: Any, told: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        Message("t", b"x", properties=properties)
+    assert str(raised.value) == told
 
 
 def test_a_tail_has_one_beginning() -> None:

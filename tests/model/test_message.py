@@ -177,3 +177,10 @@ def test_a_group_reads_its_own_retries_and_all_dead_letters(topic: str, readable
 )  # fmt: skip
 def test_a_reader_without_a_group_reads_nobodys_failures(topic: str, readable: bool) -> None:
     assert is_readable_by(topic, "") is readable
+
+
+def test_messages_with_equal_fields_are_equal() -> None:
+    one, same, other = stored({"TAGS": "a"}), stored({"TAGS": "a"}), stored({"TAGS": "b"})
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != other

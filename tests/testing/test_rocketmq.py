@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pocketmq.client import Client, ClientError, Message, ReceiveQuery, Unreachable, errors
+from pocketmq.client import Client, ClientError, Message, NotOpen, ReceiveQuery, Unreachable, errors
 from pocketmq.testing import BrokerEnded, BrokerNotStarted, LagRemains, RocketMQ, broker_process
 from pocketmq.testing.broker_process import BrokerProcess, Spawner
-from pocketmq.testing.rocketmq import ANY_PORT
+from pocketmq.testing.rocketmq import ANY_PORT, CLOSED_CLIENT
 
 HOUR_S = 3_600
 
@@ -215,6 +215,25 @@ def test_a_broker_comes_back_with_its_store_its_address_and_its_time(
     assert bodies(rocketmq, "kept", 3) == [b"1", b"2", b"3"]
     assert rocketmq.log.count("store.opened") == 3
     assert rocketmq.log.count("broker.stopped") == 1
+
+
+def test_a_client_that_was_kept_over_a_restart_is_noted(rocketmq: RocketMQ) -> None:
+    kept = rocketmq.client
+    rocketmq.restart()
+    with pytest.raises(NotOpen) as raised:
+        kept.send(Message("kept", b"x"))
+    rocketmq.explain(raised.value)
+    assert rocketmq.notes == [CLOSED_CLIENT]
+    rocketmq.client.send(Message("kept", b"x"))
+
+
+def test_calls_of_admin_are_never_hit(rocketmq: RocketMQ) -> None:
+    with rocketmq.inject_fault("refuse", method=()) as fault:
+        assert rocketmq.client.admin.list_topics().items is not None
+        assert fault.hits == 0
+        with pytest.raises(ClientError):
+            rocketmq.client.send(Message("hit", b"x"))
+        assert fault.hits == 1
 
 
 @pytest.mark.rocketmq("broker.auto_create_topics=false", "broker.name=strict")

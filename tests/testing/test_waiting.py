@@ -278,3 +278,11 @@ def test_expired_messages_are_deleted_once_the_clock_has_moved(
     assert len(rocketmq.messages("orders")) == 1_000
     rocketmq.advance_clock(1 * HOUR_S)
     assert len(rocketmq.messages("orders")) < 33
+
+
+def test_what_was_sent_just_before_is_counted(rocketmq_module: RocketMQ, client: Client) -> None:
+    for number in range(1, 21):
+        client.send(Message("just-sent", b"x"))
+        assert rocketmq_module.lag("g-just", "just-sent") == number
+        client.send(Message("just-seen", b"x"))
+        assert len(rocketmq_module.messages("just-seen")) == number

@@ -1,9 +1,9 @@
 """Requests and results of a client as plain values, without gRPC."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pocketmq.model.administration import GroupSettings, GroupStats, QueueState, TopicCounts
 from pocketmq.model.batch import PutStatus
@@ -45,7 +45,7 @@ class Message:
     first_check_ms time before the first check of a transactional message; None: the broker's
                    setting
     properties     user properties
-    Errors         TypeError: body or keys are a str
+    Errors         TypeError: body or keys are a str; a property's name or value is none
     """
 
     topic: str
@@ -73,6 +73,18 @@ class Message:
             raise TypeError("the body is a str, but a message has bytes: write text.encode()")
         if isinstance(self.keys, str):
             raise TypeError(f"keys is a str, but a message has several: write [{self.keys!r}]")
+        if self.properties:
+            _check_properties(self.properties)
+
+
+def _check_properties(properties: Mapping[Any, object]) -> None:
+    for name, value in properties.items():
+        if not (isinstance(name, str) and isinstance(value, str)):
+            what = f"property {name!r}" if isinstance(name, str) else f"the name {name!r}"
+            given = value if isinstance(name, str) else name
+            a = type(given).__name__
+            an = "an" if a[0] in "aeiou" else "a"
+            raise TypeError(f"{what} is {an} {a}, but properties are texts: write {str(given)!r}")
 
 
 class Receipt(NamedTuple):

@@ -105,9 +105,9 @@ def first_unread(committed: int, lower: int, upper: int) -> int:
     return min(max(committed, lower), upper)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True)
 class StoredMessage:
-    """A decoded record of the commit log.
+    """A decoded record of the commit log; equal if all fields are.
 
     body         decompressed, unless it is too large or the reader did not request decompression
     body_codec   compression of a body that is too large to be decompressed; "": any other body
@@ -133,6 +133,9 @@ class StoredMessage:
     store_host: bytes
     prepared_transaction_offset: int
     body_codec: str = ""
+
+    def __hash__(self) -> int:
+        return hash(self.physical_offset)
 
     @property
     def unique_key(self) -> str:

@@ -58,6 +58,8 @@ class MovableClock:
 
 # -- the broker under test ---------------------------------------------------------------------
 CHUNK: Final = 65_536
+CATCH_UP_S: Final = 2.0
+"""Upper limit of the wait for dispatch, as followers that are missing would hold it up."""
 DEV: Final = "dev"
 NO_TLS: Final = "rpc.tls=false"
 """TLS is off unless a test sets it: generating a certificate would double the time of a start."""
@@ -91,6 +93,7 @@ class Controlled:
             "fill_disk": self.fill_disk,
             "free_disk": self.free_disk,
             "cut_off": self.cut_off,
+            "catch_up": self.catch_up,
         }
 
     @property
@@ -165,6 +168,12 @@ class Controlled:
             await store.all_durable()
             await store.views.flush.finish()
         await self._broker.retention.look(self._clock)
+
+    async def catch_up(self) -> None:
+        """Waits, for a short time, until all acknowledged messages are dispatched."""
+        with suppress(BrokerError, TimeoutError):
+            async with asyncio.timeout(CATCH_UP_S):
+                await asyncio.shield(self._broker.store.caught_up())
 
     def inject(self, **fault: Any) -> int:
         """Adds a fault for calls; returns its number."""

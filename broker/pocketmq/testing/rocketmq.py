@@ -44,6 +44,10 @@ LOG_SIZE_MAX: Final = 64 * 1024
 """Upper limit of a log's bytes in the report of a failure."""
 DISK_FULL: Final = "disk_full"
 START_STEP: Final = "restart() of the fixture starts the broker again, with its store and address"
+CLOSED_CLIENT: Final = (
+    "kill(), stop() and restart() close rocketmq.client: name rocketmq.client again instead of "
+    "keeping it; a consumer that must survive a restart uses Client(rocketmq.endpoint)"
+)
 UNDECIDED: Final = (
     "of undecided transactions; advance_clock(60) makes checks due, client.answer_checks or the "
     "producer decides"
@@ -136,7 +140,10 @@ class RocketMQ:
 
     @property
     def client(self) -> "Client":
-        """A `pocketmq.client` client of this broker, for sends, pulls and administration."""
+        """A `pocketmq.client` client of this broker, for sends, pulls and administration.
+
+        `kill`, `stop` and `restart` close it; afterwards, this property is a new client.
+        """
         if self._client is None:
             from pocketmq.client import Client
 
@@ -178,7 +185,8 @@ class RocketMQ:
     ) -> "list[StoredMessage]":
         """Returns the messages in a topic, consumed or not, oldest first.
 
-        Delayed messages and messages of open transactions are not in the topic yet.
+        All messages that were acknowledged before the call are seen. Delayed messages and messages
+        of open transactions are not in the topic yet.
 
         count    wait until there are this many messages; the topic may be created meanwhile
         timeout  seconds to wait; afterwards the method returns the existing messages. If the topic
@@ -191,6 +199,7 @@ class RocketMQ:
         _check_number("timeout", timeout)
         if count < 0:
             raise ValueError(f"count is {count}: it is 0 or more")
+        self._catch_up()
 
         def look() -> "list[StoredMessage] | None":
             try:
@@ -226,7 +235,14 @@ class RocketMQ:
             self._note_absence("messages", "topic", topic, names)
 
     def explain(self, error: BaseException) -> None:
-        """Notes the name that was probably meant, if an error of this broker tells of no such."""
+        """Notes what was probably meant, if an error of this broker tells of a missing name.
+
+        A client that was kept over a restart is noted too.
+        """
+        if getattr(error, "reason", "") == "NotOpen":
+            if getattr(error, "endpoint", "") == self.endpoint:
+                self._note(CLOSED_CLIENT)
+            return
         kind = {"TopicNotFound": "topic", "GroupNotFound": "group"}.get(
             getattr(error, "reason", "")
         )
@@ -275,8 +291,9 @@ class RocketMQ:
     def lag(self, group: str, topic: str = "") -> int:
         """Returns the number of messages that a group has not consumed.
 
-        Leased messages and those that wait for a retry are included. A group that does not exist
-        has consumed nothing; if its name is close to an existing group's, a warning asks.
+        Leased messages and those that wait for a retry are included, and all that were sent and
+        acknowledged before the call. A group that does not exist has consumed nothing; if its name
+        is close to an existing group's, a warning asks.
 
         topic    count only this topic and the group's retries; "": all topics of the group
         """
@@ -290,7 +307,16 @@ class RocketMQ:
     def _group_names(self) -> list[str]:
         return [one.name for one in self.client.admin.list_groups().items]
 
+    def _catch_up(self) -> None:
+        """Waits until the broker has dispatched what it acknowledged.
+
+        A broker that has ended is reported by the call that follows.
+        """
+        with suppress(BrokerEnded):
+            self._process.ask("catch_up")
+
     def _look_at_lag(self, group: str, topic: str) -> SeenLag:
+        self._catch_up()
         return look_at_lag(self.client.admin, group, topic)
 
     def wait_for_lag_0(self, group: str, topic: str = "", timeout: float = WAIT_S) -> None:
@@ -397,8 +423,8 @@ class RocketMQ:
                  delay        calls are delayed before they are served
                  lose_answer  calls are served, and connections break before the reply
                  disk_full    sends are refused as if the disk were full; counts no hits
-        method   name of a method, or several; () for all except Telemetry. Methods of Admin, which
-                 this object itself uses, have no faults
+        method   name of a method, or several; () for all except Telemetry and the methods of
+                 Admin: this object itself uses those, so calls of client.admin are never hit
         code     name of an error code of the protocol
         seconds  delay, for delay
         times    number of calls to hit; None: all until `clear`
