@@ -206,16 +206,21 @@ async def test_it_is_on_disk_when_it_is_answered(tmp_path: Path) -> None:
         assert await recalling == "ID1"
 
 
+async def recalled_once_rolled(desk: TimingDesk) -> None:
+    """Sends a and b, and recalls a after the wheel rolled both."""
+    handle = await later(desk, "a", 1_200_000)
+    await later(desk, "b", 1_200_000)
+    await desk.run()
+    await desk.pass_time(300_000, step_ms=10_000)
+    await sending(desk).recall.recall("orders", handle, BORN_HOST)
+    await desk.settled()
+
+
 @pytest.mark.parametrize("stop_s", [600, 2_000, 5_000, 40_000])
 async def test_a_long_stop_delivers_no_recalled_message_that_was_rolled(stop_s: int) -> None:
     """The wheel has 4,096 slots: the message is rolled, its recall marker is not."""
     async with timing() as desk:
-        handle = await later(desk, "a", 1_200_000)
-        await later(desk, "b", 1_200_000)
-        await desk.run()
-        await desk.pass_time(300_000, step_ms=10_000)
-        await sending(desk).recall.recall("orders", handle, BORN_HOST)
-        await desk.settled()
+        await recalled_once_rolled(desk)
         await desk.run()
         await desk.close()
         desk.clock.advance(stop_s * 1_000)
@@ -234,12 +239,7 @@ async def test_a_kill_after_a_long_stop_delivers_no_recalled_message_that_was_ro
         raise errors.DiskSlow(tries=1)
 
     async with timing() as desk:
-        handle = await later(desk, "a", 1_200_000)
-        await later(desk, "b", 1_200_000)
-        await desk.run()
-        await desk.pass_time(300_000, step_ms=10_000)
-        await sending(desk).recall.recall("orders", handle, BORN_HOST)
-        await desk.settled()
+        await recalled_once_rolled(desk)
         await desk.restarted()
         await desk.close()
         desk.clock.advance(40_000_000)
