@@ -12,6 +12,16 @@ repeated. `remoting.py` parses all other frames.
 from abc import ABC, abstractmethod
 from typing import Final, final
 
+from pocketmq.native.four_bytes import (
+    BACKSLASHES,
+    FROM_SPACE,
+    HIGH_BITS,
+    NONZERO,
+    ONES,
+    QUOTES,
+    STEP,
+    WORD,
+)
 from pocketmq.native.machine import (
     BytesWriter,
     i64,
@@ -32,15 +42,6 @@ _COLON: Final = 0x3A
 _COMMA: Final = 0x2C
 _DIGITS_MAX: Final = 9
 _SERIALIZATION: Final = b"serializeTypeCurrentRPC"
-_STEP: Final = 4
-_WORD: Final = 0xFFFF_FFFF
-_ONES: Final = 0x0101_0101
-_HIGH_BITS: Final = 0x8080_8080
-_FROM_SPACE: Final = 0x6060_6060
-_NONZERO: Final = 0x7F7F_7F7F
-"""As in format/plain_text.py."""
-_QUOTES: Final = 0x2222_2222
-_BACKSLASHES: Final = 0x5C5C_5C5C
 _UNKNOWN: Final = 0
 _CODE: Final = 1
 _FLAG: Final = 2
@@ -218,9 +219,9 @@ class FrameHeader(ABC):
         out.truncate(0)
         out.write(raw[begin:position])
         while position < end:
-            while end - position >= _STEP and _are_plain(i64(read_i32_be(raw, position)) & _WORD):
+            while end - position >= STEP and _are_plain(i64(read_i32_be(raw, position)) & WORD):
                 write_i32_be(out, read_i32_be(raw, position))
-                position += _STEP
+                position += STEP
             if position >= end:
                 return -1
             byte: i64 = raw[position]
@@ -335,16 +336,16 @@ def _plain_end(raw: bytes, position: i64, end: i64) -> i64:
 
 def _are_plain(four: i64) -> bool:
     """Returns whether four bytes are printable, and neither quotes nor backslashes."""
-    legal = ((four ^ _QUOTES) + _NONZERO) & ((four ^ _BACKSLASHES) + _NONZERO)
-    legal &= four + _FROM_SPACE
-    return legal & _HIGH_BITS == _HIGH_BITS and not (four | four + _ONES) & _HIGH_BITS
+    legal = ((four ^ QUOTES) + NONZERO) & ((four ^ BACKSLASHES) + NONZERO)
+    legal &= four + FROM_SPACE
+    return legal & HIGH_BITS == HIGH_BITS and not (four | four + ONES) & HIGH_BITS
 
 
 def _is_ascii(raw: bytes, position: i64, end: i64) -> bool:
-    while end - position >= _STEP:
-        if i64(read_i32_be(raw, position)) & _HIGH_BITS:
+    while end - position >= STEP:
+        if i64(read_i32_be(raw, position)) & HIGH_BITS:
             return False
-        position += _STEP
+        position += STEP
     while position < end:
         if raw[position] > 0x7F:
             return False
@@ -355,9 +356,9 @@ def _is_ascii(raw: bytes, position: i64, end: i64) -> bool:
 def _member(raw: bytes, name: i64, end: i64) -> i64:
     """Returns the bit of a member, _UNKNOWN for another name."""
     size = end - name
-    if size < _STEP:
+    if size < STEP:
         return _UNKNOWN
-    first, last = i64(read_i32_be(raw, name)), i64(read_i32_be(raw, end - _STEP))
+    first, last = i64(read_i32_be(raw, name)), i64(read_i32_be(raw, end - STEP))
     if size == 4:
         if first == 0x636F6465:  # code
             return _CODE

@@ -8,10 +8,11 @@ transaction, or be one that only the broker sets. `ClassicSend` serves all other
 
 from typing import Final, final
 
-from pocketmq.format.plain_text import is_printable, text_hash
+from pocketmq.format.plain_text import has_backslash, is_printable, text_hash
 from pocketmq.format.send_request import TEXT_SIZE_MAX, MessageSpan, SendRequest
 from pocketmq.model import message as names
 from pocketmq.model.decimal import number_in
+from pocketmq.native.four_bytes import FROM_THREE, HIGH_BITS, STEP, WORD
 from pocketmq.native.machine import append, i64, read_i16_be, read_i32_be
 from pocketmq.rpc.classic.message_text import SET_BY_BROKER
 from pocketmq.wire.remoting_header import FrameHeader
@@ -45,13 +46,6 @@ _BLOCK: Final = 8
 _IS_BATCH: Final = 12
 """Numbers of the letters, from a on, that are the names of needed fields."""
 _TRUE: Final = b"true"
-_BACKSLASH: Final = 0x5C
-_BACKSLASHES: Final = 0x5C5C_5C5C
-_WORD: Final = 0xFFFF_FFFF
-_HIGH_BITS: Final = 0x8080_8080
-_NONZERO: Final = 0x7F7F_7F7F
-_FROM_THREE: Final = 0x7D7D_7D7D
-"""As in format/plain_text.py, for four bytes at once."""
 _OTHER: Final = 0
 _UNIQUE_KEY: Final = 1
 _KEYS: Final = 2
@@ -200,7 +194,7 @@ class ClassicSendRequest:
         if found.count(_OWN_KEY) > 1 or end <= begin:
             return False
         self.identity = found[begin:end]
-        return text_hash(found, begin, end, 0x22) >= 0 and not _has_backslash(found, begin, end)
+        return text_hash(found, begin, end, 0x22) >= 0 and not has_backslash(found, begin, end)
 
     def _read_rows(self, raw: bytes, queue_id: i64, born_ms: i64) -> bool:
         request = self.request
@@ -289,7 +283,7 @@ class ClassicSendRequest:
             return False
         span.id_hash = text_hash(block, begin, end, 0x22)
         span.identity = block[begin:end]
-        return span.id_hash >= 0 and not _has_backslash(block, begin, end)
+        return span.id_hash >= 0 and not has_backslash(block, begin, end)
 
     def _take_keys(self, span: MessageSpan, block: bytes, begin: i64, end: i64) -> bool:
         request = self.request
@@ -327,25 +321,11 @@ def _kind(block: bytes, begin: i64, end: i64) -> i64:
 
 def _mark_after(block: bytes, position: i64, end: i64) -> i64:
     """Returns the position of the first byte from 0 to 2, `end` or more for none."""
-    while end - position >= 4:
-        four = i64(read_i32_be(block, position)) & _WORD
-        if four & _HIGH_BITS or four + _FROM_THREE & _HIGH_BITS != _HIGH_BITS:
+    while end - position >= STEP:
+        four = i64(read_i32_be(block, position)) & WORD
+        if four & HIGH_BITS or four + FROM_THREE & HIGH_BITS != HIGH_BITS:
             break
-        position += 4
+        position += STEP
     while position < end and block[position] > 2:
         position += 1
     return position
-
-
-def _has_backslash(text: bytes, begin: i64, end: i64) -> bool:
-    """Returns whether a text of ASCII contains a backslash."""
-    while end - begin >= 4:
-        four = i64(read_i32_be(text, begin)) & _WORD ^ _BACKSLASHES
-        if four + _NONZERO & _HIGH_BITS != _HIGH_BITS:
-            return True
-        begin += 4
-    while begin < end:
-        if text[begin] == _BACKSLASH:
-            return True
-        begin += 1
-    return False
