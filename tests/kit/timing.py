@@ -82,17 +82,18 @@ class TimingDesk:
         await self.close()
         await self.open()
 
-    async def killed(self, image: Image | None = None) -> None:
+    async def killed(self, image: Image | None = None, *, runs: bool = True) -> None:
         """Starts again on what kill -9 leaves: all written bytes, without a clean stop.
 
         image   what a power cut left instead
+        runs    as of `open`
         """
         assert isinstance(self.disk, SimDisk)
         before, image = self.store, image or self.disk.image.copy()
         await self.close()
         assert before is self.store
         self.disk = SimDisk(image)
-        await self.open()
+        await self.open(runs=runs)
 
     async def wait(
         self, name: str, in_ms: int, *, topic: str = "orders", queue_id: int = 0,

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
-from pocketmq.model.errors import DiskFull
+from pocketmq.model.errors import DiskFull, DiskSlow
 from pocketmq.model.step import Now
 from pocketmq.services.delay import dequeue
+from pocketmq.services.delay.enqueue import TimerEnqueue
 from pocketmq.store.settings import FLUSH_ASYNC
 from pocketmq.store.timer.timer_files import TimerFiles
 from pocketmq.store.write.writing import Writing
@@ -83,6 +85,35 @@ async def test_how_far_the_timer_is_waits_for_the_log() -> None:
         await desk.killed(left)
         await desk.pass_time(1_000)
         assert desk.bodies() == ["a"]
+
+
+async def test_what_was_due_on_arrival_survives_a_power_cut_and_a_kill_before_it_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The power cut leaves the unit of a later message, but not the delivery."""
+    async with timing(flush=FLUSH_ASYNC) as desk:
+        assert isinstance(desk.disk, SimDisk)
+        await desk.wait("a", 2_000)
+        await desk.wait("b", 60_000)
+        await desk.store.flush()
+        desk.clock.advance(5_000)
+        with log_held():
+            while desk.bodies() != ["a"] or desk.timer.lag:
+                await desk.part(1)
+            left = desk.disk.image.copy(behind=LOG_FOLDER)
+        await desk.killed(left, runs=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(TimerEnqueue, "read_some", AsyncMock(side_effect=DiskSlow(tries=1)))
+            timer = desk.store.timer
+            version = timer.progress.version_counter
+            await noted(desk, lambda: timer.progress.version_counter > version)
+        assert desk.timer.lag == 2
+        await desk.killed()
+        await desk.pass_time(2_000)
+        assert desk.bodies() == ["a"]
+        await desk.pass_time(60_000)
+        assert desk.bodies() == ["a", "b"]
+        assert desk.timer.waiting_count == 0
 
 
 async def test_how_far_levels_are_waits_for_the_log() -> None:

@@ -129,6 +129,11 @@ class TimerEnqueue:
         return self.queue_offset >= self._old_upto
 
     @property
+    def has_kept(self) -> bool:
+        """Whether a message is unread whose unit, or a later one, was added before a crash."""
+        return self.queue_offset < self.kept.upto
+
+    @property
     def is_even(self) -> bool:
         """Whether no message that was put will be read again."""
         return not self._put_already

@@ -436,6 +436,7 @@ class Timer:
         assert self._arriving is not None
         store, state, queue_offset = self._store, self._state(), self._arriving.queue_offset
         before, clock = store.timer.progress, self._clock_of()
+        has_kept = self._arriving.has_kept
         progress = TimerProgress(
             read_ms, 0, queue_offset, queue_offset, before.state_version,
             self._now.wall_ms, before.version_counter + 1, self._delivered_before,
@@ -443,6 +444,8 @@ class Timer:
             clock.shifts,
         )  # fmt: skip
         flushed = await store.timer.flush()
+        if has_kept:  # A start takes messages below this end as read, with all before them.
+            flushed = min(flushed, before.log_flushed)
         if await store.writing.durable():
             await store.timer.write_down(progress._replace(log_flushed=flushed))
             self._saved, self._saved_lead_ms = state, progress.shifts[-1].ahead_ms
