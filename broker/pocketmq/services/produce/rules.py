@@ -47,15 +47,22 @@ class SendRules(NamedTuple):
         return f"CLUSTER\x01{self.cluster}\x02MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02"
 
 
+FOLD_MAX: Final = 256
+"""Number of topics whose counts of the fast path are added to the metrics in one turn: 1 ms."""
+
+
 @final
 class SendCounts:
     """Counts stored messages of one topic and kind by size, until the counts are collected."""
 
-    __slots__ = ("_counts", "_size_sums", "kind", "topic")
+    __slots__ = ("_counts", "_is_changed", "_size_sums", "_stats", "kind", "topic")
 
-    def __init__(self, topic: str, kind: str) -> None:
+    def __init__(self, topic: str, kind: str, stats: "SendStats") -> None:
         self.topic = topic
         self.kind = kind
+        self._stats = stats
+        self._is_changed = False
+        """Whether the metrics lack some of these counts."""
         self._counts = [0] * (len(MESSAGE_SIZE_BUCKETS) + 1)
         self._size_sums = [0] * len(self._counts)
 
@@ -67,19 +74,25 @@ class SendCounts:
             place += 1
         self._counts[place] += count
         self._size_sums[place] += stored_bytes
+        if not self._is_changed:
+            self._is_changed = True
+            self._stats.changed(self)
 
     def taken(self) -> list[tuple[int, int]]:
         """Returns (messages, bytes) of each size with messages, and resets the counts."""
         found = [pair for pair in zip(self._counts, self._size_sums, strict=True) if pair[0]]
         self._counts = [0] * len(self._counts)
         self._size_sums = [0] * len(self._counts)
+        self._is_changed = False
         return found
 
 
 class SendStats:
     """Metrics of stored messages, by topic and kind."""
 
-    __slots__ = ("_message_size", "_messages_in", "_tallies", "_throughput_in", "ahead")
+    __slots__ = (
+        "_changed", "_message_size", "_messages_in", "_tallies", "_throughput_in", "ahead"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         labels = ("topic", "message_type", "is_system")
@@ -96,6 +109,8 @@ class SendStats:
             AHEAD_BUCKETS,
         )
         self._tallies: dict[tuple[str, str], SendCounts] = {}
+        self._changed: list[SendCounts] = []
+        """Counts of the fast path that the metrics lack; at most FOLD_MAX."""
 
     def count(self, topic: str, kind: str, count: int, stored_bytes: int) -> None:
         """Counts the messages of one request as if all had the average size."""
@@ -109,8 +124,14 @@ class SendStats:
         """Returns the counts that the fast path updates; they are added to the metrics later."""
         found = self._tallies.get((topic, kind))
         if found is None:
-            found = self._tallies[topic, kind] = SendCounts(topic, kind)
+            found = self._tallies[topic, kind] = SendCounts(topic, kind, self)
         return found
+
+    def changed(self, tally: SendCounts) -> None:
+        """Registers counts that the metrics lack; many are added to the metrics at once."""
+        self._changed.append(tally)
+        if len(self._changed) >= FOLD_MAX:
+            self._fold()
 
     @property
     def messages_in(self) -> Counter:
@@ -135,7 +156,9 @@ class SendStats:
         return self._message_size
 
     def _fold(self) -> None:
-        for tally in self._tallies.values():
+        assert len(self._changed) <= FOLD_MAX, "a reader of metrics would wait long"
+        folded, self._changed = self._changed, []
+        for tally in folded:
             for count, stored_bytes in tally.taken():
                 self.count(tally.topic, tally.kind, count, stored_bytes)
 
