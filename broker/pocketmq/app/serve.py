@@ -30,6 +30,7 @@ from pocketmq.app.certificate import Certificate
 from pocketmq.app.console import offer_console
 from pocketmq.app.container import container_of
 from pocketmq.app.inherited import inherited_socket
+from pocketmq.app.long_lived import long_lived_of
 from pocketmq.app.parts import SWITCH, Parts, parts_of
 from pocketmq.app.ports import Ports, bind
 from pocketmq.app.replication import Replication
@@ -48,6 +49,7 @@ from pocketmq.metrics.site import Site
 from pocketmq.metrics.text_format import Family, Gone
 from pocketmq.model.errors import IllegalConfig, Recovering, StoreFailed
 from pocketmq.model.stats import Stat
+from pocketmq.model.step import Step
 from pocketmq.model.topic import PERMISSION_WRITE
 from pocketmq.rpc.call import current_request_id
 from pocketmq.rpc.classic.service_table import TABLE as CLASSIC
@@ -253,7 +255,7 @@ async def _serve_once(
         up.push_async_callback(parts.close)
         up.callback(runner.close)
         await parts.recover()
-        runner.run(*parts.steps, *outside.exports.steps(parts.backing))
+        runner.run(*_steps(store, parts, outside))
         await stage.prepare(Opened(store, runner, parts.retention, outside.server))
         await ports.serve_slaves(config, parts.leader)
         up.push_async_callback(followers.close)
@@ -269,6 +271,11 @@ async def _serve_once(
             _end_handover(stage, stop)
             await _drain(live.config, store, parts, outside.server)
     return _exit_code(store, stop)
+
+
+def _steps(store: MessageStore, parts: Parts, outside: "_Outside") -> list[Step]:
+    exports = outside.exports.steps(parts.backing)
+    return [*parts.steps, long_lived_of(store).step, *exports]
 
 
 def _open_pages(

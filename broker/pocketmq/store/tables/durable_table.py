@@ -361,10 +361,15 @@ class NamedTable(Generic[Config]):
         return True
 
     def _check_count(self) -> None:
-        count, limit, field = len(self._configs), self.count_max, self._kind.field
+        count, limit, field = self.count, self.count_max, self._kind.field
         if count >= limit:
             setting = f"limits.{field}_max"
             raise LimitReached(count=count, limit=limit, field=field, setting=setting)
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        return len(self._configs)
 
     def find(self, name: str) -> Config | None:
         """Returns the entry of a name; None if it does not exist."""
