@@ -1,6 +1,7 @@
 """The status as a table for people, as numbers for programs; rates are what grew between two
 moments, drawn on a terminal, printed elsewhere."""
 
+import asyncio
 import sys
 
 import pytest
@@ -25,7 +26,8 @@ from tests.kit.terminal import Terminal
 
 
 def test_programs_get_every_number(broker: LocalBroker) -> None:
-    assert run("status").document == store_status(broker.store, Process())._asdict()
+    wanted = asyncio.run(store_status(broker.store, Process()))
+    assert run("status").document == wanted._asdict()
 
 
 def test_people_get_a_few_lines(broker: LocalBroker) -> None:
@@ -69,7 +71,7 @@ def test_a_snapshot_has_all_topics_and_what_groups_left(broker: LocalBroker) -> 
         "audit": TopicMoment(0, 0, 0, 0, 0),
         "orders": TopicMoment(3, 3, 4, 2, 2),
     }
-    assert taken.status == store_status(broker.store, Process())
+    assert taken.status == asyncio.run(store_status(broker.store, Process()))
 
 
 def test_rates_are_by_the_second_and_the_busiest_comes_first() -> None:

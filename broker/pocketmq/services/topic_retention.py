@@ -21,6 +21,7 @@ from pocketmq.model.message import QueueKey
 from pocketmq.model.reading import Bound
 from pocketmq.model.topic import TopicConfig
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.pieces import in_pieces
 from pocketmq.store.read.cold_read import value_of
 from pocketmq.store.read.reading import Place, Reading
 
@@ -109,9 +110,10 @@ class TopicRetention:
             return
         topics = self._store.tables.topics
         counted: set[QueueKey] = set()
-        for topic in [topics.existing(name) for name in topics.names()]:
-            if topic.retention_ms or topic.retention_bytes:
-                counted.update(await self._expire(topic, now_ms))
+        async for piece in in_pieces(topics.names()):
+            for topic in [topics.find(name) for name in piece]:
+                if topic is not None and (topic.retention_ms or topic.retention_bytes):
+                    counted.update(await self._expire(topic, now_ms))
         self._sizes = {key: size for key, size in self._sizes.items() if key in counted}
 
     async def _expire(self, topic: TopicConfig, now_ms: int) -> Iterable[QueueKey]:

@@ -371,9 +371,12 @@ class AdminMethods:
         )
 
     # -- the store and its process -------------------------------------------------------------
-    def store_status(self, request: pb.StoreStatusRequest, call: Call) -> pb.StoreStatusResponse:
+    async def store_status(
+        self, request: pb.StoreStatusRequest, call: Call
+    ) -> pb.StoreStatusResponse:
         """Returns the state and the progress of the store."""
-        return pb.StoreStatusResponse(**status.store_status(self._store, self._process)._asdict())
+        found = await status.store_status(self._store, self._process)
+        return pb.StoreStatusResponse(**found._asdict())
 
     async def map_store(self, request: pb.MapStoreRequest, call: Call) -> pb.MapStoreResponse:
         """Returns a map of the log, with the names of topics that the caller may see.

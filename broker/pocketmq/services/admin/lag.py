@@ -13,10 +13,13 @@ from pocketmq.model.administration import PAGE_SIZE_DEFAULT, Page, QueueLag, Top
 from pocketmq.model.consuming import NOTHING_HELD, Held, Leased, unconsumed
 from pocketmq.model.errors import IllegalPageToken
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.pieces import PIECE, in_pieces
 from pocketmq.store.read.cold_read import value_of
 
 TOKEN_SEPARATOR: Final = "@"
 """Separator of group and topic in a page token; names of groups and topics do not contain it."""
+GROUPS_PIECE: Final = 100
+"""Groups whose retry topics are looked up in one turn."""
 
 
 async def group_lag(
@@ -64,34 +67,57 @@ async def all_lags(
     if topic:
         store.tables.topics.existing(topic)
     count = page_size or PAGE_SIZE_DEFAULT
-    page = page_of(_pairs(store, topic, page_token, count), page_size, page_token, _check_pair)
+    by_group = await committed_offsets(store)
+    pairs = await _pairs(store, by_group, topic, page_token, count)
+    page = page_of(pairs, page_size, page_token, _check_pair)
     lags, leased = [], read_leased()
     for pair in page.items:
         group, _, name = pair.partition(TOKEN_SEPARATOR)
-        committed = store.tables.offsets.all_of(group).get(name, {})
+        committed = by_group[group].get(name, {})
         held = leased.get((group, name), {})
         lags.append(_topic_lag(store, group, name, committed, held)._replace(queues=[]))
         await asyncio.sleep(0)
     return Page(lags, page.next_page_token)
 
 
-def _pairs(store: MessageStore, topic: str, token: str, count: int) -> list[str]:
+async def committed_offsets(
+    store: MessageStore, groups: Iterable[str] | None = None
+) -> dict[str, dict[str, Mapping[int, int]]]:
+    """Returns the offsets of groups: group -> topic -> queue id -> queue offset, as of now.
+
+    groups   None: all groups with offsets
+    Cost     linear in the rows of all groups, in pieces
+    """
+    found: dict[str, dict[str, Mapping[int, int]]] = {group: {} for group in groups or ()}
+    for number, (group, topic, row) in enumerate(store.tables.offsets.positions()):
+        if number % PIECE == PIECE - 1:
+            await asyncio.sleep(0)
+        if groups is None:
+            found.setdefault(group, {})[topic] = row
+        elif group in found:
+            found[group][topic] = row
+    return found
+
+
+async def _pairs(
+    store: MessageStore, by_group: Mapping[str, Iterable[str]], topic: str, token: str, count: int
+) -> list[str]:
     """Returns pairs of group and topic after a token, sorted; more than `count`, or all.
 
-    Cost   linear in the names of all groups, and in the topics of one page's groups
+    by_group   group -> topics
+    Cost       linear in the names of all groups, and in the topics of one page's groups
     """
-    by_group = store.tables.offsets.topics_by_group()
     begin = token.partition(TOKEN_SEPARATOR)[0] + TOKEN_SEPARATOR if token else ""
+    prefixes = sorted(f"{group}{TOKEN_SEPARATOR}" for group in by_group)
     pairs: list[str] = []
-    for prefix in sorted(f"{group}{TOKEN_SEPARATOR}" for group in by_group):
-        group = prefix.removesuffix(TOKEN_SEPARATOR)
-        if prefix < begin:
-            continue
-        if len(pairs) > count:
-            break
-        names = store.tables.with_retries(group, by_group[group])
-        found = [f"{prefix}{name}" for name in names if topic in ("", name)]
-        pairs += [pair for pair in found if pair > token]
+    async for piece in in_pieces([prefix for prefix in prefixes if prefix >= begin], GROUPS_PIECE):
+        for prefix in piece:
+            if len(pairs) > count:
+                return pairs
+            group = prefix.removesuffix(TOKEN_SEPARATOR)
+            names = store.tables.with_retries(group, by_group[group])
+            found = [f"{prefix}{name}" for name in names if topic in ("", name)]
+            pairs += [pair for pair in found if pair > token]
     return pairs
 
 
@@ -107,8 +133,7 @@ async def lag_sums(
 ) -> dict[str, LagSums]:
     """Returns the lag of each group: the sums over all topics."""
     sums, leased = {}, read_leased()
-    for group in groups:
-        rows = store.tables.offsets.all_of(group)
+    for group, rows in (await committed_offsets(store, groups)).items():
         lags = [
             _topic_lag(store, group, name, rows.get(name, {}), leased.get((group, name), {}))
             for name in store.tables.with_retries(group, rows)

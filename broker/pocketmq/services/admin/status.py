@@ -10,9 +10,10 @@ from pocketmq.model.stats import Gauge
 from pocketmq.native.commit import commit
 from pocketmq.services.admin.topic_counts import RateOf, no_rate
 from pocketmq.store.message_store import MessageStore
+from pocketmq.store.pieces import in_pieces
+from pocketmq.store.tables.topics import TopicTable
 
 INDEX_FILES: Final = "pocketmq_index_files"
-QUEUE_FILES: Final = "pocketmq_consume_queue_files"
 
 
 class Process(NamedTuple):
@@ -42,10 +43,13 @@ class Process(NamedTuple):
     send_refusal: Callable[[], str] = str
 
 
-def store_status(store: MessageStore, process: Process) -> StoreStatus:
-    """Returns the state, offsets and counts of a store."""
-    settings, topics = store.settings, store.tables.topics
-    configs = [topics.existing(name) for name in topics.names()]
+async def store_status(store: MessageStore, process: Process) -> StoreStatus:
+    """Returns the state, offsets and counts of a store.
+
+    Cost     linear in topics and queues, in pieces
+    """
+    settings, tables = store.settings, store.tables
+    queue_count, queue_file_count = await _queue_count(tables.topics), await _queue_files(store)
     _, used_bytes, free_bytes = store.disk_space()
     return StoreStatus(
         state=store.state,
@@ -59,18 +63,33 @@ def store_status(store: MessageStore, process: Process) -> StoreStatus:
         version=__version__,
         modules=native.form(),
         commit=commit(),
-        topic_count=len(configs),
-        queue_count=sum(config.write_queue_count for config in configs),
-        group_count=len(store.tables.groups.names()),
+        topic_count=tables.topics.count,
+        queue_count=queue_count,
+        group_count=tables.groups.count,
         cluster=settings.cluster,
         broker=settings.broker,
         retention_state=process.retention_status(),
         disk_free_bytes=free_bytes,
         disk_total_bytes=used_bytes + free_bytes,
         index_file_count=_gauge(store, INDEX_FILES),
-        queue_file_count=_gauge(store, QUEUE_FILES),
+        queue_file_count=queue_file_count,
         send_refusal=process.send_refusal(),
     )
+
+
+async def _queue_count(topics: TopicTable) -> int:
+    total = 0
+    async for piece in in_pieces(topics.names()):
+        found = [topics.find(name) for name in piece]  # None: it was deleted during a pause.
+        total += sum(config.write_queue_count for config in found if config is not None)
+    return total
+
+
+async def _queue_files(store: MessageStore) -> int:
+    total = 0
+    async for piece in in_pieces([*store.views.queues.queues.values()]):
+        total += sum(len(queue.files.files) for queue in piece)
+    return total
 
 
 def _gauge(store: MessageStore, name: str) -> int:

@@ -95,8 +95,11 @@ class ConsumerOffsets:
         return self._table.content() | ({_PULL_OFFSETS: pulled} if pulled else {})
 
     def positions(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
-        """Yields (group, topic, queue id -> queue offset) of every group in every topic."""
-        for name, row in self._table.rows.items():
+        """Yields (group, topic, queue id -> queue offset) of every group in every topic.
+
+        It yields the offsets of its first step: rows are replaced and never modified.
+        """
+        for name, row in self._table.rows.copy().items():
             yield _group_of(name), _topic_of(name), row
 
     def topics_by_group(self) -> dict[str, list[str]]:

@@ -19,7 +19,7 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
     await broker.store.tables.groups.ensure("readers")
     _, used_bytes, free_bytes = broker.store.disk_space()
     end = broker.store.appended
-    assert broker.admin.store_status(pb.StoreStatusRequest(), CALL) == pb.StoreStatusResponse(
+    assert await broker.admin.store_status(pb.StoreStatusRequest(), CALL) == pb.StoreStatusResponse(
         state="running",
         state_since_ms=broker.clock.wall,
         directory="/store",
@@ -44,9 +44,12 @@ async def test_the_store_tells_how_it_is(broker: StoreBroker) -> None:
     )
 
 
-def test_the_status_names_the_limit_of_the_disk_that_refuses_sends(broker: StoreBroker) -> None:
+async def test_the_status_names_the_limit_of_the_disk_that_refuses_sends(
+    broker: StoreBroker,
+) -> None:
     process = Process(send_refusal=lambda: "the disk is full")
-    answer = AdminMethods(broker.backing, process).store_status(pb.StoreStatusRequest(), CALL)
+    admin = AdminMethods(broker.backing, process)
+    answer = await admin.store_status(pb.StoreStatusRequest(), CALL)
     assert answer.send_refusal == "the disk is full"
 
 
