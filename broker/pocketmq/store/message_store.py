@@ -156,6 +156,7 @@ async def open_store(
             await asyncio.sleep(0)
         tables.adopt(parts.queues.queues, parts.batch_topics)
         store = MessageStore(start, parts, tables, reserve, clock, reporting, starting.stats)
+        tables.know_ends(store.writing.writer.next_offsets)
         await store.begin()
         starting.end()
         undo.pop_all()

@@ -19,7 +19,7 @@ from pocketmq.format.signature import (
     signed_from_text,
 )
 from pocketmq.model.access import Grant, Need, ResourceKind, User, text_from_actions
-from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, Unauthenticated
+from pocketmq.model.errors import NOT_SIGNED, AccessDenied, AdminsOnly, DiskFull, Unauthenticated
 from pocketmq.model.rights import Rights, belongs_to_broker
 from pocketmq.model.stats import Counter
 from pocketmq.model.step import Clock
@@ -183,10 +183,14 @@ class Access:
 
         what     text of the log event: the action and its object
         by       access key of the actor; "" without authentication
-        Errors   DiskFull, NotReplicated, StoreFailed
+        Errors   DiskFull: nothing is changed; NotReplicated, StoreFailed
         """
         self.refresh()
-        await self.table.save()
+        try:
+            await self.table.save()
+        except DiskFull:
+            self.refresh()
+            raise
         logger.info("access.changed", extra={"what": what, "by": by})
 
     def caller(self, authorization: str | None, date: str | None) -> Rights:

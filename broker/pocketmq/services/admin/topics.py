@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pocketmq.model.administration import QueueState, TopicChange
-from pocketmq.model.errors import IllegalAttribute, SystemTopic
+from pocketmq.model.errors import DiskFull, IllegalAttribute, SystemTopic
 from pocketmq.model.names import check_number, check_topic
 from pocketmq.model.ownership import Owner, is_left_alone
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
@@ -102,11 +102,21 @@ async def delete_topic(store: MessageStore, name: str, *, dry_run: bool = False)
 
 
 async def remove_topics(store: MessageStore, topics: Sequence[str]) -> None:
-    """Removes topics with their queues, offsets and orders; a new creation of a topic waits."""
+    """Removes topics with their queues, offsets and orders; a new creation of a topic waits.
+
+    Errors   DiskFull: a topic whose queues could not be removed is there again
+    """
+    removed = store.tables.removed
     for topic in topics:
         async with store.tables.topics.leaving(topic):
+            row, queues = store.tables.topics.row(topic), removed.queues(topic)
             await store.tables.topics.remove(topic)
-            await store.remove_topic(topic)
+            try:
+                await store.remove_topic(topic)
+            except DiskFull:
+                if removed.queues(topic) == queues:
+                    store.tables.topics.put_back(topic, row)
+                raise
             await store.tables.offsets.remove_topic(topic)
             await store.tables.orders.remove_topic(topic)
 

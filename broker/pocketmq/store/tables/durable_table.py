@@ -4,6 +4,9 @@
 
 One write runs at a time; the next write covers changes made during it. Rows are replaced and never
 modified, so that a snapshot copies only references.
+
+A change that a full disk refuses may be undone in memory (`Revert`), so that what callers were
+refused has no effect. Other tables keep it and write it the next time.
 Source: ConfigManager.
 """
 
@@ -20,7 +23,7 @@ from pocketmq.files.table_file import TableFile
 from pocketmq.files.table_watch import Then
 from pocketmq.format.names import CONFIG_DIRECTORY
 from pocketmq.format.table_json import decode_rows, encode_row, encode_rows, encode_table
-from pocketmq.model.errors import LimitReached, RequestError, TableUnreadable
+from pocketmq.model.errors import DiskFull, LimitReached, RequestError, TableUnreadable
 from pocketmq.model.step import Clock
 from pocketmq.store.job import or_failed
 from pocketmq.store.watermark import Watermark
@@ -28,6 +31,7 @@ from pocketmq.store.watermark import Watermark
 logger = logging.getLogger(__name__)
 
 Config = TypeVar("Config")
+State = TypeVar("State")
 Rows = dict[str, dict[Any, Any]]
 Encode = Callable[[], bytes]
 """Encodes a snapshot, in a thread."""
@@ -43,15 +47,58 @@ def at_once(then: Then) -> None:
     then(None)
 
 
+class Revert(Generic[State]):
+    """The content of a table's file, to which a table in memory goes back.
+
+    state     returns a copy of the table in memory
+    restore   replaces the table in memory by such a copy
+    """
+
+    __slots__ = ("_begun", "_restore", "_state", "_stored")
+
+    def __init__(self, state: Callable[[], State], restore: Callable[[State], None]) -> None:
+        self._state = state
+        self._restore = restore
+        self._begun = self._stored = state()
+
+    def begin(self) -> None:
+        """Copies the table at the begin of a write."""
+        self._begun = self._state()
+
+    def end(self) -> None:
+        """Records that the write ended: the file contains the copy."""
+        assert self._begun is not self._stored, "no write was begun"
+        self._stored = self._begun
+
+    def loaded(self) -> None:
+        """Records that the table in memory is that of the file."""
+        self._begun = self._stored = self._state()
+
+    def adopt(self, add: Callable[[State], None]) -> None:
+        """Changes the copies like the table in memory, by a change that no write may undo."""
+        add(self._stored)
+        if self._begun is not self._stored:
+            add(self._begun)
+
+    def undo(self) -> None:
+        """Restores the content of the file."""
+        self._restore(self._stored)
+        self.loaded()
+
+
 class Saving:
     """Makes changes durable, one write at a time.
 
     begin         takes a snapshot of all changes; returns the function that writes it, or None if
                   nothing is left to write
     when_copied   calls its argument once enough followers have what was written
+    revert        undoes all unwritten changes if the disk is full; None: they are kept
     """
 
-    __slots__ = ("_begin", "_change", "_job", "_pool", "_saved", "_when_copied", "_written")
+    __slots__ = (
+        "_begin", "_change", "_job", "_pool", "_saved", "_stored", "_when_copied", "_written",
+        "revert",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -62,7 +109,8 @@ class Saving:
         self._begin = begin
         self._pool = pool
         self._when_copied = when_copied
-        self._change = self._written = 0
+        self.revert: Revert[Any] | None = None
+        self._change = self._written = self._stored = 0
         self._saved = Watermark()
         self._job: asyncio.Future[None] | None = None
 
@@ -91,11 +139,14 @@ class Saving:
     def save_soon(self) -> None:
         """Begins to write the changes unless a write is running.
 
-        A failed write is repeated by the next call; its error goes to the waiters of `saved`.
+        The error of a failed write goes to the waiters of `saved`. Then the next call repeats the
+        write, unless its changes were undone.
         """
         if self._job is not None or self._written >= self._change:
             return
         change, work = self._change, self._begin()
+        if self.revert is not None:
+            self.revert.begin()
         if work is None:
             self._copy(change)
             return
@@ -108,9 +159,15 @@ class Saving:
         self._job = None
         error = job.exception()
         if error is not None:
+            if self.revert is not None and isinstance(error, DiskFull):
+                self.revert.undo()
+                self._change = max(self._stored, self._written)
             self._saved.fail(error)
             return
         assert change <= self._change
+        self._stored = change
+        if self.revert is not None:
+            self.revert.end()
         self._copy(change)
         if self._saved.waiter_count:
             self.save_soon()
@@ -200,6 +257,37 @@ class RowTable:
             found = {}
         self._others = found
         self.rows = self._others.pop(self._member, None) or {}
+
+    def undo_refused(
+        self, state: Callable[[], Any] = lambda: None,
+        restore: Callable[[Any], None] = lambda _: None,
+    ) -> None:  # fmt: skip
+        """Makes a write that a full disk refuses undo its changes.
+
+        state, restore   as of `Revert`, for what the owner derives from the rows
+        """
+
+        def copy() -> tuple[Rows, dict[str, Any], Any]:
+            return dict(self.rows), dict(self._others), state()
+
+        def put_back(found: tuple[Rows, dict[str, Any], Any]) -> None:
+            self.rows, self._others = dict(found[0]), dict(found[1])
+            restore(found[2])
+
+        self._durable.revert = Revert(copy, put_back)
+
+    def loaded(self) -> None:
+        """Records that the rows, and what the owner derives from them, are those of the file."""
+        if self._durable.revert is not None:
+            self._durable.revert.loaded()
+
+    def adopt(self, add: Callable[[Rows, Any], None]) -> None:
+        """Changes the rows by what no refused write may undo.
+
+        add   changes given rows and the owner's state
+        """
+        if self._durable.revert is not None:
+            self._durable.revert.adopt(lambda found: add(found[0], found[2]))
 
     @property
     def path(self) -> Path:
@@ -319,6 +407,7 @@ class NamedTable(Generic[Config]):
         self._kind = kind
         self._configs: dict[str, Config] = {}
         self._listeners: list[Callable[[str], None]] = []
+        table.undo_refused(lambda: dict(self._configs), self._restore)
 
     @property
     def version(self) -> dict[str, Any]:
@@ -341,6 +430,7 @@ class NamedTable(Generic[Config]):
         self._table.load()
         rows = self._table.rows.items()
         self._configs = {n: self._kind.from_row(n, row) for n, row in rows if self._is_name(n)}
+        self._table.loaded()
 
     def reload(self) -> None:
         """Reads the table again, and calls the listeners with the names that differ.
@@ -349,6 +439,13 @@ class NamedTable(Generic[Config]):
         """
         before = self._configs
         self.load()
+        self._notify_changed(before)
+
+    def _restore(self, configs: dict[str, Config]) -> None:
+        before, self._configs = self._configs, dict(configs)
+        self._notify_changed(before)
+
+    def _notify_changed(self, before: dict[str, Config]) -> None:
         for name in before.keys() | self._configs.keys():
             if before.get(name) != self._configs.get(name):
                 self._notify(name)

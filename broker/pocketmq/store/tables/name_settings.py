@@ -29,6 +29,7 @@ class NameSettings:
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._table = RowTable(disk, directory, NAME_SETTINGS_FILE, NAME_SETTINGS, clock, pool)
+        self._table.undo_refused()
 
     def load(self) -> None:
         """Reads the table.
@@ -36,6 +37,7 @@ class NameSettings:
         Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._table.load()
+        self._table.loaded()
 
     def find(self, namespace: str, key: str) -> str | None:
         """Returns a setting, None if it does not exist."""

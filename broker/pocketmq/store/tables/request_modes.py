@@ -31,6 +31,7 @@ class RequestModes:
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         self._table = RowTable(disk, directory, REQUEST_MODES_FILE, REQUEST_MODES, clock, pool)
         self._popping: frozenset[str] = frozenset()
+        self._table.undo_refused(restore=lambda _: self._count())
 
     def load(self) -> None:
         """Reads the table.
@@ -38,6 +39,7 @@ class RequestModes:
         Errors   TableUnreadable: neither the file nor its `.bak` can be parsed; ReadFailed
         """
         self._table.load()
+        self._table.loaded()
         self._count()
 
     def pops(self, group: str) -> bool:

@@ -1,6 +1,6 @@
 """The small tables of a store, which share one writing thread."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -117,6 +117,21 @@ class Tables:
         for topic, count in counts.items():
             self.topics.adopt(topic, count)
         self.topics.report_found()
+
+    def know_ends(self, next_offsets: Mapping[QueueKey, int]) -> None:
+        """Lets topics stay whose creation is refused after messages were sent to them.
+
+        next_offsets   queue offset of each queue's next message, as it changes
+        """
+
+        def used(topics: Set[str]) -> dict[str, int]:
+            counts: dict[str, int] = {}
+            for key, end in next_offsets.items():
+                if key[0] in topics and end > self.removed.next_offsets.get(key, 0):
+                    counts[key[0]] = max(counts.get(key[0], 0), key[1] + 1)
+            return counts
+
+        self.topics.used_queues = used
 
     def begins_at_first(self, group: str, topic: str) -> bool:
         """Returns whether a group begins at the first message of queues where it has no offset.

@@ -6,7 +6,7 @@ Source: TopicConfigManager.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -31,7 +31,7 @@ from pocketmq.model.topic import (
     TopicConfig,
     is_system_topic,
 )
-from pocketmq.store.tables.durable_table import COUNT_MAX, NamedTable, RowTable, TableKind
+from pocketmq.store.tables.durable_table import COUNT_MAX, NamedTable, Rows, RowTable, TableKind
 
 LOST: Final = "types, attributes, permissions, queue counts, and topics without messages"
 RESTORE: Final = "stop the broker and restore the file, or set types: pocketmq topic edit --type"
@@ -42,16 +42,21 @@ QUEUE_COUNT_READ_MAX: Final = 65_536
 """Largest queue count read from a file: a wrong digit must not cause a loop over 2**31 queues."""
 
 
+UsedQueues = Callable[[Set[str]], dict[str, int]]
+"""Names of topics -> queue counts of those that have messages, by their queues."""
+
+
 class TopicTable(NamedTable[TopicConfig]):
     """All topics of a store."""
 
-    __slots__ = ("_leaving", "queue_count_max")
+    __slots__ = ("_leaving", "queue_count_max", "used_queues")
 
     def __init__(self, disk: Disk, directory: Path, clock: Clock, pool: ThreadPoolExecutor) -> None:
         super().__init__(RowTable(disk, directory, TOPICS_FILE, TOPICS_MEMBER, clock, pool), _KIND)
         self._leaving: dict[str, asyncio.Future[None]] = {}
         self.queue_count_max = COUNT_MAX
         """Upper limit of queues of all topics together for `create` and `update`."""
+        self.used_queues: UsedQueues = lambda _: {}
 
     @asynccontextmanager
     async def leaving(self, topic: str) -> AsyncIterator[None]:
@@ -179,9 +184,34 @@ class TopicTable(NamedTable[TopicConfig]):
             is_light = topic.startswith(LMQ_PREFIX)
             permission = PERMISSION_READ if is_light else PERMISSION_READ | PERMISSION_WRITE
             row = topic_row(topic, count, permission, {})
-            self._configs[topic] = replace(_topic_from_row(topic, row), is_kept=is_light)
-            if not is_light:
-                self._table.rows[topic] = row
+            config = replace(_topic_from_row(topic, row), is_kept=is_light)
+
+            self._adopt(config, None if is_light else row)
+
+    def _adopt(self, config: TopicConfig, row: dict[str, Any] | None) -> None:
+        def add(rows: Rows, configs: dict[str, TopicConfig]) -> None:
+            configs[config.name] = config
+            if row is not None:
+                rows[config.name] = row
+
+        add(self._table.rows, self._configs)
+        self._table.adopt(add)
+
+    def _restore(self, configs: dict[str, TopicConfig]) -> None:
+        gone = self._configs.keys() - configs.keys()
+        super()._restore(configs)
+        for topic, count in self.used_queues(gone).items():
+            self.adopt(topic, count)  # Messages were sent to it before its creation was refused.
+
+    def row(self, topic: str) -> dict[str, Any] | None:
+        """Returns the row of a topic, for `put_back`; None without a row."""
+        return self._table.rows.get(topic)
+
+    def put_back(self, topic: str, row: dict[str, Any] | None) -> None:
+        """Adds a topic again whose removal failed after that of its row; `keep` persists it."""
+        if topic not in self._configs and row is not None:
+            self._adopt(replace(_topic_from_row(topic, row), is_kept=False), row)
+            self._notify(topic)
 
     def read_queue(self, topic: str, queue_id: int) -> int:
         """Returns the queue for a delayed message that is due: `queue_id`, if it is still read.
@@ -220,6 +250,7 @@ class TopicTable(NamedTable[TopicConfig]):
             found = self._configs.get(topic) or TopicConfig(topic, 0, 0, is_kept=False)
             attributes = {**found.attributes, **BATCH_QUEUES}
             self._configs[topic] = replace(found, attributes=attributes)
+        self._table.loaded()
 
 
 def _topic_from_row(name: str, row: dict[str, Any]) -> TopicConfig:
