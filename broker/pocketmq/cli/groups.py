@@ -48,6 +48,7 @@ WORDS: Final[Mapping[str, str]] = {
     "settings": "config",
     "set": "init",
     "lag": "group lag",
+    "offsets": "lag",
     "users": "user ls",
     "grants": "acl ls",
     "verify": "store verify",

@@ -22,6 +22,9 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "--format": ("--output",),
     "--json": ("-o json",),
     "--force": ("--yes",),
+    "--data": ("--store",),
+    "--data-dir": ("--store",),
+    "--dir": ("--store",),
 }
 """Options that other tools have -> options of the same meaning; a command has one of them or none.
 """
@@ -30,6 +33,11 @@ COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ("consume", "-f"): "pocketmq tail TOPIC prints new messages as they are stored",
     ("top", "--watch"): "it repeats by itself on a terminal, at --interval",
     ("serve", "--port"): "use --listen 127.0.0.1:PORT",
+    ("serve", "--topics"): "pocketmq topic create NAME creates a topic while the broker runs",
+    **dict.fromkeys(
+        (("serve", "-n"), ("serve", "--namesrv")),
+        "the broker is its own name server; clients name its own address",
+    ),
     **{
         ("dump", option): f"pocketmq store grep . DIR {option} … prints some messages"
         for option in ("--limit", "--topic", "--key", "--since", "--until")
@@ -54,8 +62,8 @@ def with_hint(error: click.UsageError) -> click.UsageError:
         return _of_number(error, error.param)
     if ctx and isinstance(error, click.NoSuchOption):
         hint = COMMANDS.get((ctx.command.name or "", error.option_name), "")
-        if not (hint or error.possibilities):
-            hint = _of_option(ctx, error.option_name)
+        # What has the same meaning comes before click's suggestions, which look alike.
+        hint = hint or _of_option(ctx, error.option_name)
     elif ctx and error.message.startswith(EXTRA):
         hint = _of_extra(ctx)
     return click.UsageError(f"{error.message.removesuffix('.')}: {hint}", ctx) if hint else error
@@ -78,11 +86,19 @@ def _of_option(ctx: click.Context, name: str) -> str:
     command = ctx.command
     if isinstance(command, click.Group):
         return f"a command's options follow its name, as in {ctx.command_path} COMMAND {name} …"
-    if name == "--topic" and any(one.name == "topic" for one in _arguments(command)):
-        return f"the topic is an argument, as in {ctx.command_path} TOPIC"
+    if _is_argument(ctx, name.removeprefix("--")):
+        names = " ".join(one.make_metavar(ctx) for one in _arguments(command))
+        return f"the {name.removeprefix('--')} is an argument, as in {ctx.command_path} {names}"
     has = {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
     right = (text for text in OPTIONS.get(name, ()) if text.partition(" ")[0] in has)
     return next((f"use {text}" for text in right), "")
+
+
+def _is_argument(ctx: click.Context, word: str) -> bool:
+    """Returns whether a command has an argument of that name, or its group's NAME is meant."""
+    names = {one.name for one in _arguments(ctx.command)}
+    of = ctx.parent.command.name if ctx.parent else ""
+    return word in names or (word == of and "name" in names)
 
 
 def _of_extra(ctx: click.Context) -> str:
