@@ -122,6 +122,20 @@ def test_a_context_is_replaced_by_yes_and_its_secret_read_from_a_file(
     assert called(broker) == ("n:1", "ops", "new")
 
 
+@pytest.mark.parametrize(
+    "line", ["context add y --access-key ops --secret-key-file {}", "user add ops --secret-file {}"]
+)
+def test_an_empty_file_of_a_secret_is_an_error(
+    line: str, broker: LocalBroker, tmp_path: Path
+) -> None:
+    """Else the context would ask for the secret, and the user would get one that is unknown."""
+    secret = tmp_path / "secret"
+    secret.write_text("\n")
+    done = run(*line.format(secret).split(" "))
+    assert (done.code, done.out) == (2, "")
+    assert f"{secret} is empty: it must contain the secret" in done.err
+
+
 def test_a_file_that_others_read_is_refused(file: Path) -> None:
     add("prod", *PROD)
     file.chmod(0o640)

@@ -113,11 +113,14 @@ def admin_of_container(environment: Mapping[str, str]) -> Context:
 def secret_of(file: Path | None) -> str:
     """Returns the secret in a file; "" for no file.
 
-    Errors   click.UsageError: the file cannot be read
+    Errors   click.UsageError: the file cannot be read, or is empty
     """
     if file is None:
         return ""
     try:
-        return file.read_text("utf-8").strip()
+        secret = file.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
         raise click.UsageError(f"{file} cannot be read: {error}") from error
+    if not secret:
+        raise click.UsageError(f"{file} is empty: it must contain the secret")
+    return secret
