@@ -209,6 +209,17 @@ async def test_an_answer_of_no_broker_is_told_in_plain_words(detail: str, told: 
     assert detail not in str(caught.value)
 
 
+@pytest.mark.parametrize("prefix", ["errors resolving nohost:1: ", "DNS resolution failed for "])
+async def test_a_name_without_an_address_is_no_broken_connection(prefix: str) -> None:
+    client, _ = failing(Failed(UNAVAILABLE, f"{prefix}[Domain name not found]"), retry_ms=0)
+    with pytest.raises(
+        Unreachable, match=r"no broker answers at .*could not be resolved"
+    ) as caught:
+        await client.send(Message("orders", b"x"))
+    assert not caught.value.is_uncertain
+    assert "getent hosts" in caught.value.next_step
+
+
 async def test_a_connection_that_ended_in_a_call_or_over_tls_does_not_lead_to_tls() -> None:
     client, wire = failing(Failed(UNAVAILABLE, BROKE), retry_ms=0)
     with pytest.raises(Unreachable) as caught:

@@ -20,6 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 from pocketmq.client.client_error import (
     CAUSES,
     CLOSED_EARLY,
+    UNRESOLVED,
     ClientError,
     DeadlineExceeded,
     NotOpen,
@@ -40,7 +41,7 @@ PAUSE_MAX_MS: Final = 1_000
 DETAILS_KEY: Final = "grpc-status-details-bin"
 ERROR_INFO_URL: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 RETRY_INFO_URL: Final = "type.googleapis.com/google.rpc.RetryInfo"
-NEVER_SENT: Final = ("failed to connect to all addresses", "DNS resolution failed")
+NEVER_SENT: Final = ("failed to connect to all addresses", *UNRESOLVED)
 """Prefixes of gRPC's messages for a call that was not sent, for lack of a connection."""
 
 Value = TypeVar("Value", bound=tuple[Any, ...])

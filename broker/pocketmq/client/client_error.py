@@ -182,6 +182,12 @@ _NEEDS_TLS: Final = (
     "start the broker behind it"
 )
 _CLOSED: Final = ("something listens there and closed the connection", _NEEDS_TLS)
+_NO_ADDRESS: Final = (
+    "the host's name could not be resolved",
+    "check how the name is written, and whether this machine resolves it: getent hosts NAME",
+)
+UNRESOLVED: Final = ("DNS resolution failed", "errors resolving")
+"""Prefixes of gRPC's messages for a host name without an address, by version of gRPC."""
 CLOSED_EARLY: Final = ("Socket closed", "Connection reset by peer")
 """Parts of gRPC's error texts; a cause only before a call was sent, and without TLS."""
 CAUSES: Final[Mapping[str, tuple[str, str]]] = {
@@ -191,6 +197,7 @@ CAUSES: Final[Mapping[str, tuple[str, str]]] = {
     "Handshake read failed": ("the connection ended in the TLS handshake", _NO_TLS),
     "WRONG_VERSION_NUMBER": ("no TLS is served there", f"{_GRPC_ADDRESS}, or leave out tls://"),
     **dict.fromkeys(CLOSED_EARLY, _CLOSED),
+    **dict.fromkeys(UNRESOLVED, _NO_ADDRESS),
 }
 """Part of gRPC's error text -> (cause, next step with "{endpoint}")."""
 _FREE_ROOM: Final = (
