@@ -1,6 +1,8 @@
 """The scripts read the lock, pytest's report and this machine's settings as they say."""
 
 import re
+import shutil
+import subprocess
 import tomllib
 from itertools import chain
 from pathlib import Path
@@ -185,3 +187,16 @@ def test_the_image_loses_what_no_program_reads_and_nothing_else(tmp_path: Path) 
         if path.is_file() and not any(path.is_relative_to(one) for one in gone)
     }
     assert left == kept
+
+
+def test_a_broker_of_this_clone_gets_only_what_was_typed(tmp_path: Path) -> None:
+    """An own `--store` would win over `store.directory` of a settings file."""
+    made = {"scripts/setup": "exit 0", ".venv/bin/pocketmq": 'echo "$@"'}
+    for name, line in made.items():
+        program = tmp_path / name
+        program.parent.mkdir(parents=True)
+        program.write_text(f"#!/bin/sh\n{line}\n")
+        program.chmod(0o755)
+    shutil.copy(Path(__file__).parents[2] / "scripts/serve", tmp_path / "scripts")
+    line = [tmp_path / "scripts/serve", "-c", "broker.toml"]
+    assert subprocess.check_output(line, text=True) == "serve -c broker.toml\n"
