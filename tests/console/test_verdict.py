@@ -28,3 +28,9 @@ def test_a_full_disk_and_another_refusal_have_their_own_sentences() -> None:
     assert sentence("disk_full", "").text.startswith("The disk is full: sends are refused")
     assert sentence("read_only", "").text.startswith("The store is read-only")
     assert sentence("damaged", ABOVE).text.startswith("The log is damaged")
+
+
+@pytest.mark.parametrize(("lag", "text"), [(1, "1 message waits, "), (2, "2 messages wait, ")])
+def test_one_message_waits_and_several_wait(lag: int, text: str) -> None:
+    found = verdict(Facts(STATUS, 1, 0, 0.0, None, lag, 0, None, None, None))
+    assert found.text == f"{text}and no consumer is connected."

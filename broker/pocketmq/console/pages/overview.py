@@ -174,8 +174,9 @@ def verdict(facts: Facts) -> StateSentence:
             "Look at the dead letters, then redrive or purge them.", "/dead-letters",
         )  # fmt: skip
     if facts.lag and not facts.member_count:
+        waits = "waits" if facts.lag == 1 else "wait"
         return StateSentence(
-            "warn", f"{texts.count(facts.lag)} messages wait, and no consumer is connected.",
+            "warn", f"{texts.counted(facts.lag, 'message')} {waits}, and no consumer is connected.",
             "Start a consumer of the group.", "/groups",
         )  # fmt: skip
     return StateSentence("good", f"{text} Nothing needs you.")
