@@ -1,7 +1,7 @@
 """A message that is delivered if the order it tells of was stored, and not otherwise.
 
-pocketmq topic create orders --type transaction
-python examples/own/transactions.py
+The topic has a type: pocketmq topic create placed-orders --type transaction
+Run it: python examples/own/transactions.py [HOST:PORT]
 """
 
 import sqlite3
@@ -10,7 +10,7 @@ import sys
 from pocketmq import Client, Message, PendingTransaction, Receipt, Resolution
 
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
-GROUP = "order-service"
+TOPIC, GROUP = "placed-orders", "order-service"
 
 orders = sqlite3.connect(":memory:")
 orders.execute("CREATE TABLE orders (message_id TEXT PRIMARY KEY, text TEXT)")
@@ -24,7 +24,7 @@ def place(client: Client, text: str) -> Resolution:
             orders.execute("INSERT INTO orders VALUES (?, ?)", (receipt.message_id, text))
         return Resolution.COMMIT
 
-    message = Message("orders", text.encode(), producer_group=GROUP, first_check_ms=1_000)
+    message = Message(TOPIC, text.encode(), producer_group=GROUP, first_check_ms=1_000)
     _, resolution = client.send_in_transaction(message, work)
     return resolution
 
@@ -40,7 +40,7 @@ with Client(ENDPOINT) as client:
     print("order 1:", place(client, "order 1").name)
     # A sender that dies between its order and its word: somebody of its group is asked.
     left = Message(
-        "orders", b"order 2", producer_group=GROUP, transactional=True, first_check_ms=1_000
+        TOPIC, b"order 2", producer_group=GROUP, transactional=True, first_check_ms=1_000
     )
     client.send(left)
     print("asked about", client.answer_checks(GROUP, was_stored, count_max=1), "order")
