@@ -42,6 +42,23 @@ def test_what_does_not_wait_is_not_found(broker: LocalBroker) -> None:
     assert run("delay", "recall", str(plain["message_id"])).code == 3
 
 
+def test_a_name_that_is_no_id_is_not_reported_as_delivered(broker: LocalBroker) -> None:
+    done = run("delay", "recall", "orders")
+    assert done.code == 3
+    assert "was delivered or recalled, or never existed" in done.err
+
+
+def test_a_recall_is_part_of_the_history(broker: LocalBroker) -> None:
+    sent = str(produced("--delay", "1h")["message_id"])
+    listed(broker)
+    assert run("delay", "recall", sent).code == 0
+    listed(broker)
+    rows = run("msg", "trace", sent, "-o", "json").document
+    assert [row["step"] for row in rows] == ["TIMED", "RECALLED"]
+    assert ["deliver_at_ms" in row for row in rows] == [True, False]
+    assert {row["origin_topic"] for row in rows} == {"orders"}
+
+
 def test_a_message_of_a_level_is_not_taken_back(broker: LocalBroker) -> None:
     level = produced("--delay-level", "3")
     assert listed(broker) == [level["message_id"]]

@@ -224,6 +224,17 @@ async def test_a_message_shows_body_properties_and_life(
     assert (await visitor.get(place.replace("at=0", "at=9"))).status == 404
 
 
+async def test_the_life_of_a_recalled_message_shows_its_recall(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    await broker.client.admin.create_topic("later", type_name="delay")
+    receipt = await broker.send(Message("later", b"x", delay_ms=3_600_000))
+    await broker.client.recall("later", receipt.recall_handle)
+    await dispatched(broker.client)
+    page = await visitor.get("/message?topic=rmq_sys_wheel_timer&queue=0&at=0")
+    assert page.text.index("Waits for its time") < page.text.index("Recalled")
+
+
 @pytest.mark.parametrize(
     ("wish", "shown"),
     [

@@ -125,8 +125,8 @@ def _with_id(broker: BrokerConnection, message_id: str) -> Sequence[DelayedMessa
         return broker.ask(broker.admin.list_delayed(message_id=message_id)).items
     except errors.MessageNotFound as error:
         raise Failure(
-            f"no delayed message has the id {message_id}: it was delivered or recalled",
-            Exit.NOT_FOUND, f"pocketmq msg trace {message_id}, or: pocketmq delay ls",
+            f"no delayed message has the id {message_id}: it was delivered or recalled, or never "
+            "existed", Exit.NOT_FOUND, f"pocketmq msg trace {message_id}, or: pocketmq delay ls",
         ) from error  # fmt: skip
 
 

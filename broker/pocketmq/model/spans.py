@@ -17,6 +17,7 @@ SEND: Final = "send"
 DELAY: Final = "delay"
 PREPARE: Final = "prepare"
 RETRY: Final = "retry"
+RECALL: Final = "recall"
 DEAD_LETTER: Final = "dead letter"
 DELIVER: Final = "deliver"
 ACK: Final = "ack"
@@ -27,6 +28,7 @@ OPERATIONS: Final = {
     TraceStep.PREPARED: PREPARE,
     TraceStep.RETRIED: RETRY,
     TraceStep.DEAD_LETTER: DEAD_LETTER,
+    TraceStep.RECALLED: RECALL,
 }
 """Names of spans of stored records; internal records have no span."""
 _TYPES: Final = {SEND: "send", DELIVER: "receive", ACK: "settle"}

@@ -25,6 +25,7 @@ class TraceStep(Enum):
     RETRIED = 5
     DEAD_LETTER = 6
     INTERNAL = 7
+    RECALLED = 8
 
 
 class TracedRecord(NamedTuple):

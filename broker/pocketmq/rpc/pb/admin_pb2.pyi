@@ -28,6 +28,7 @@ class TraceStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RETRIED: _ClassVar[TraceStep]
     DEAD_LETTER: _ClassVar[TraceStep]
     INTERNAL: _ClassVar[TraceStep]
+    RECALLED: _ClassVar[TraceStep]
 TOPIC_TYPE_UNSPECIFIED: TopicType
 NORMAL: TopicType
 FIFO: TopicType
@@ -43,6 +44,7 @@ PREPARED: TraceStep
 RETRIED: TraceStep
 DEAD_LETTER: TraceStep
 INTERNAL: TraceStep
+RECALLED: TraceStep
 
 class Topic(_message.Message):
     __slots__ = ("name", "read_queue_count", "write_queue_count", "permission", "type", "system", "order", "attributes", "retention_ms", "retention_bytes")

@@ -14,7 +14,13 @@ from typing import Final
 from pocketmq.format.addresses import parse_offset_message_id
 from pocketmq.format.delayed_message import timed_ms
 from pocketmq.model.errors import MessageNotFound
-from pocketmq.model.message import DELAY, ORIGIN_GROUP, REAL_TOPIC, StoredMessage
+from pocketmq.model.message import (
+    DELAY,
+    ORIGIN_GROUP,
+    REAL_TOPIC,
+    TIMER_DELETE,
+    StoredMessage,
+)
 from pocketmq.model.names import check_message_id
 from pocketmq.model.reading import KeyRange
 from pocketmq.model.tracing import (
@@ -152,6 +158,8 @@ def _traced(
 ) -> TracedRecord:
     topic, properties = message.topic, message.properties
     step = step_of(topic)
+    if step is TraceStep.TIMED and TIMER_DELETE in properties:
+        step = TraceStep.RECALLED
     target = properties.get(REAL_TOPIC, "") if topic in STEPS else ""
     group = owners.of(target or topic, properties)
     passed_by, awaited_by = standing
