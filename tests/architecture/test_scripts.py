@@ -198,5 +198,5 @@ def test_a_broker_of_this_clone_gets_only_what_was_typed(tmp_path: Path) -> None
         program.write_text(f"#!/bin/sh\n{line}\n")
         program.chmod(0o755)
     shutil.copy(Path(__file__).parents[2] / "scripts/serve", tmp_path / "scripts")
-    line = [tmp_path / "scripts/serve", "-c", "broker.toml"]
-    assert subprocess.check_output(line, text=True) == "serve -c broker.toml\n"
+    typed = [str(tmp_path / "scripts/serve"), "-c", "broker.toml"]
+    assert subprocess.check_output(typed, text=True) == "serve -c broker.toml\n"
