@@ -174,6 +174,13 @@ def test_an_error_of_the_store_is_told_the_same_way(broker: LocalBroker) -> None
     assert done.err == "Error: the store has stopped: of a test\n"
 
 
+def test_a_file_of_another_user_is_no_bug(broker: LocalBroker) -> None:
+    broker.error = PermissionError(13, "Permission denied", "/s/index/1")
+    done = run("topic", "info", "orders")
+    assert done.code == 4
+    assert done.err.startswith("Error: /s/index/1: Permission denied\nNext:  check its owner")
+
+
 def test_a_bug_is_not_hidden(broker: LocalBroker) -> None:
     broker.error = TypeError()
     with pytest.raises(TypeError):

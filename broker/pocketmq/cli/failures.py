@@ -45,6 +45,12 @@ FAILED_CODES: Final = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "CANCELLED"
 """gRPC statuses of errors that neither the request nor a temporary state causes."""
 
 
+def failure_of_file(error: PermissionError) -> Failure:
+    """Returns the failure for a file or directory that the command's user may not use."""
+    step = "check its owner and mode; a store's files belong to the broker's user"
+    return Failure(f"{error.filename}: {error.strerror}", Exit.REFUSED, step)
+
+
 def failure_of_client(error: ClientError, command: str = "") -> Failure:
     """Returns the command's failure for a broker's error or missing answer.
 

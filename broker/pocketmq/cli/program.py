@@ -101,7 +101,7 @@ def _with_hint(error: click.UsageError) -> click.UsageError:
 
 
 def _failure_of(error: Exception, command: str) -> click.ClickException | None:
-    from pocketmq.cli.failures import failure_of_broker, failure_of_client
+    from pocketmq.cli.failures import failure_of_broker, failure_of_client, failure_of_file
     from pocketmq.client import ClientError
     from pocketmq.model.errors import BrokerError
 
@@ -109,6 +109,8 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
         return failure_of_client(error, command)
     if isinstance(error, BrokerError):
         return failure_of_broker(error, command)
+    if isinstance(error, PermissionError) and error.filename is not None:
+        return failure_of_file(error)
     return None
 
 

@@ -3,7 +3,7 @@
 import json
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -151,7 +151,8 @@ class ReadableLog(NamedTuple):
 def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     """Returns the readable files of a store's log.
 
-    Files that are too short are among them; the missing end of such a file is a gap.
+    Files that are too short are among them; the missing end of such a file is a gap. A file of
+    another store is not among them, but a gap that names it.
 
     Errors   StrayFile; WrongFileSize: no file has `file_size_bytes`, or a file is larger
     """
@@ -163,6 +164,8 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
     if paths and not paths[-1].stat().st_size:
         paths.pop()  # A broker created the file in advance, and wrote nothing to it.
     sizes = {path.stat().st_size for path in paths}
+    named = {offset_from_file_name(path.name) or 0: path.stat().st_size for path in paths}
+    foreign = foreign_bases(named, file_size_bytes)
     for path in paths:
         base = offset_from_file_name(path.name)
         if base is None:
@@ -173,6 +176,10 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
                 path=str(path), expected_bytes=file_size_bytes, found_bytes=found,
                 key_names=_KEY_NAMES,
             )  # fmt: skip
+        if base in foreign:
+            why = foreign_name(base, file_size_bytes)
+            gaps.append(Hole(str(path), base, base + found, why, is_followed=False))
+            continue
         gaps += _gap_before(directory, files, base, file_size_bytes)
         if found:
             files.append(LogFile(str(path), base, found))
@@ -180,6 +187,26 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
             why = f"the file has {found} bytes, {file_size_bytes} expected"
             gaps.append(Hole(str(path), base + found, base + file_size_bytes, why, False))
     return ReadableLog(files, gaps)
+
+
+def foreign_bases(named: Mapping[int, int], file_size_bytes: int) -> set[int]:
+    """Returns the names, as offsets, of files that begin inside a complete file of the log.
+
+    Such a file is another store's, or a copy: the log has the file that belongs there.
+
+    named   length of each file, by the offset that is its name
+    """
+    whole = {base for base, size in named.items() if size == file_size_bytes}
+    of_log = {base for base in whole if not base % file_size_bytes}
+    return {
+        base for base in named if base % file_size_bytes and base - base % file_size_bytes in of_log
+    }
+
+
+def foreign_name(base: int, file_size_bytes: int) -> str:
+    """Returns what is wrong with the name of such a file."""
+    around = offset_file_name(base - base % file_size_bytes)
+    return f"an offset inside {around}: another store's file"
 
 
 def _gap_before(directory: Path, files: list[LogFile], base: int, size: int) -> Iterator[Hole]:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.model.errors import StoreGap
+from pocketmq.rebuild.log_files import find_readable_files
 from pocketmq.tools.repair.repair import NOTHING_TO_DO
 from tests.golden_stores import GoldenStores
 from tests.kit.damaged_store import DamagedStore
@@ -61,3 +63,35 @@ def test_a_file_whose_first_record_is_damaged_keeps_its_name(store: DamagedStore
     store.write(2 * store.file_size + 28, bytes(8))
     assert "file_name" not in store.kinds()
     assert "stray_file" not in store.kinds()
+
+
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_file_that_begins_inside_another_one_is_another_stores(
+    store: DamagedStore, length: int
+) -> None:
+    before, file = logs(store), store.file(1)
+    foreign = file.with_name(f"{int(file.name) + store.file_size // 4:020d}")
+    foreign.write_bytes(store.file(0).read_bytes()[: store.file_size * length // 4])
+    readable = find_readable_files(store.directory, store.file_size)
+    assert [gap.path for gap in readable.gaps] == [str(foreign)]
+    assert str(foreign) not in {found.path for found in readable.files}
+    assert store.kinds() == {"stray_file": 1}
+    assert store.repair()["messages_lost"] == 0
+    assert logs(store) == before
+    assert [*store.quarantined()] == [f"{foreign.name}@0"]
+
+
+def test_a_foreign_file_in_the_place_of_a_missing_one_leaves_in_the_same_repair(
+    store: DamagedStore,
+) -> None:
+    file, foreign = store.file(1), store.file(0).read_bytes()
+    store.remove(file)
+    file.write_bytes(foreign)
+    assert store.kinds() == {"missing_file": 1, "stray_file": 1}
+    with pytest.raises(StoreGap, match="a file is missing before it"):
+        store.repair()
+    report = store.repair(accept_loss=True)
+    assert report["is_sound"]
+    assert store.kinds() == {}
+    assert store.lost() == store.hit()
+    assert store.quarantined()[f"{file.name}@0"] == foreign

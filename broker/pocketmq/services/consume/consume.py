@@ -441,7 +441,7 @@ class Consume:
     def leased(self) -> Leased:
         """Returns the counts of leased messages in both delivery modes, by queue."""
         found = self._lease.table.held(self._store.tables.offsets.find)
-        self._fifo.table.add_held(found)
+        self._fifo.add_held(found)
         return found
 
     @property

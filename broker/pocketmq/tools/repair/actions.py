@@ -326,8 +326,11 @@ class RepairPlan:
 
     @property
     def actions(self) -> list[LogAction | FileAction]:
-        """Actions on parts of the log, then on small files."""
-        return [*self.log, *self.files]
+        """Actions on whole files, then on parts of the log.
+
+        A foreign file may have the name of a missing one, which an action on the log writes.
+        """
+        return [*self.files, *self.log]
 
     @property
     def lowers_numbers(self) -> bool:

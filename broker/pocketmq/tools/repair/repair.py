@@ -288,7 +288,8 @@ def missing_part(
             path=str(path), file_position=finding.offset,
             physical_offset=int(path.name) + finding.offset, why=finding.found,
         )  # fmt: skip
-    if disk.exists(path):
+    # A foreign file may have the name of a missing one.
+    if disk.exists(path) and disk.file_size(path) != sizes.commit_log_file_size_bytes:
         return WrongFileSize(
             path=str(path), expected_bytes=sizes.commit_log_file_size_bytes,
             found_bytes=disk.file_size(path), key_names="mappedFileSizeCommitLog",

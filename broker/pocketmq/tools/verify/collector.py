@@ -33,7 +33,7 @@ class Collector:
 
     __slots__ = (
         "_fold", "_has_other_views", "_kept", "_kept_max", "_log_file_bytes", "_notes", "_root",
-        "_rows", "absent", "counts", "is_copy",
+        "_rows", "absent", "counts", "is_copy", "unbuilt", "unbuilt_count",
     )  # fmt: skip
 
     def __init__(
@@ -57,6 +57,10 @@ class Collector:
         """Paths of absent views, as `shown` returns them."""
         self.counts: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
+        self.unbuilt = range(0)
+        """Physical offsets of records that the next start adds to the views after a kill."""
+        self.unbuilt_count = 0
+        """Number of their units and entries that the files lack."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -126,6 +130,12 @@ class Collector:
             kind, path, position, expected=expected, found=found, repairable=repairable,
             count=count, lost=lost,
         )  # fmt: skip
+
+    def is_unbuilt(self, physical_offset: int) -> bool:
+        """Returns whether the next start builds what a record lacks in the views; counts it."""
+        is_unbuilt = physical_offset in self.unbuilt
+        self.unbuilt_count += is_unbuilt
+        return is_unbuilt
 
     def remark(self, text: str) -> None:
         """Adds a note: a fact to report that is no fault."""

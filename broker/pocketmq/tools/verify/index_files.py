@@ -341,6 +341,8 @@ class IndexCheck:
         if place > self._unindexed_from:
             self._unindexed_count += 1
             return
+        if self._collector.is_unbuilt(place):
+            return
         path = self._directory
         for file in self._files:
             if file.header.begin_physical_offset <= place <= file.header.end_physical_offset:

@@ -1,7 +1,8 @@
 """Lists the files of a log for a verification, and reports those that no broker would accept.
 
-A file whose name is not the offset of its first record was renamed, or is a copy of another file.
-It is verified as the file of that offset if no file has the right name.
+A file whose name is not the offset of its first record was renamed, is a copy of another file, or
+is another store's. It is verified as the file of that offset if no file has the right name. A file
+that begins inside a complete file is another store's.
 """
 
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Final
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name, offset_from_file_name
 from pocketmq.format.record import RECORD_HEAD
-from pocketmq.rebuild.log_files import LogFile
+from pocketmq.rebuild.log_files import LogFile, foreign_bases, foreign_name
 from pocketmq.tools.verify.collector import MISNAMED, STRAY, Collector
 from pocketmq.tools.verify.losses import FILE_MISSING
 from pocketmq.walk.log_walk import Hole
@@ -66,16 +67,23 @@ class LogListing:
         paths = [path for path in paths if not self._disk.is_directory(path)]
         offsets = {path: offset_from_file_name(path.name) for path in paths}
         taken, found = {base for base in offsets.values() if base is not None}, list[Named]()
+        lengths = {
+            base: self._disk.file_size(path) for path, base in offsets.items() if base is not None
+        }
+        foreign = foreign_bases(lengths, self._size)
         for path, base in offsets.items():
             if base is None:
                 self._add(STRAY, path, "a file of the log", "another name", repairable=True)
                 continue
             own = self._own_base(path, base)
             name = offset_file_name(own)
-            if own == base:
+            if own == base and base in foreign:
+                text = foreign_name(base, self._size)
+                self._add(STRAY, path, "a file of the log", text, repairable=True)
+            elif own == base:
                 found.append((base, path))
             elif own in taken:
-                text = f"a second one with the records of {name}"
+                text = f"records that belong in {name}: a second copy, or another store's file"
                 self._add(STRAY, path, "a file of the log", text, repairable=True)
             else:
                 taken.add(own)

@@ -50,6 +50,7 @@ from pocketmq.walk.log_walk import Hole
 # A light message queue never has a row in config/topics.json: without a directory, it was deleted.
 
 
+MISSING_UNIT: Final = "missing_unit"
 NO_TOPICS: Final = f"config/{TOPICS_FILE} is absent"
 """Begin of the note about a store without its topic table."""
 OTHER_TAGS: Final = (
@@ -283,6 +284,8 @@ class ComparedFiles(QueueFiles):
                 if unit[:2] == other[:2] and other[2] > EXTENSION_ADDRESS_MAX:
                     self._collector.remark(OTHER_TAGS)
                     self.doubted.add(unit[0])
+                if _kind(other) == MISSING_UNIT and self._collector.is_unbuilt(unit[0]):
+                    continue
                 at = position + number * UNIT_SIZE
                 self._collector.add(
                     _kind(other), path, at, expected=_shown(unit), found=_shown(other)
@@ -385,7 +388,7 @@ class ComparedFiles(QueueFiles):
 
 def _kind(found: Unit) -> str:
     if found == (0, 0, 0):
-        return "missing_unit"
+        return MISSING_UNIT
     return "pre_blank_unit" if found[1] == PRE_BLANK_SIZE and not found[0] else "unit"
 
 

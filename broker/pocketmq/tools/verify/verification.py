@@ -39,7 +39,7 @@ from pocketmq.rebuild.plan import whole_files
 from pocketmq.rebuild.range_pass import RangePass, RangeResult, no_advance
 from pocketmq.rebuild.sequential import IrregularQueue, Rebuilt, finish_queues, summary
 from pocketmq.rebuild.unit_files import UnitWriter
-from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order
+from pocketmq.tools.durable import flushed_upto, index_time_ms, left_in_order, views_upto
 from pocketmq.tools.store_access import is_live
 from pocketmq.tools.verify.collector import FINDINGS_MAX, LOST_RECORDS, RECORD, Collector, Fold
 from pocketmq.tools.verify.doubts import doubts_of, tell_earlier_doubts
@@ -324,6 +324,14 @@ class _Walk:
         self._unjudged = SkippedChecks(disk, directory)
         self._flushed = flushed_upto(disk, directory)
         self._settings = replace(sizes, check_crc=options.check_crc, crc_share=options.crc_share)
+        is_running = options.is_live or is_live(directory)
+        self._was_killed = not (
+            self._is_copy
+            or is_running
+            or left_in_order(disk, directory, sizes.commit_log_file_size_bytes)
+        )
+        if self._was_killed and self._flushed is not None and options.views is None:
+            self._collector.unbuilt = range(views_upto(disk, directory), OFFSET_MAX)
 
     def run(self, advance: Callable[[int], None]) -> Verification:
         collector, sizes = self._collector, self._sizes
@@ -410,9 +418,15 @@ class _Walk:
         tell_earlier_doubts(self._disk, self._directory, files, self._collector)
         log_file_bytes = self._sizes.commit_log_file_size_bytes
         is_orderly = left_in_order(self._disk, self._directory, log_file_bytes)
-        is_running = self._options.is_live or is_live(self._directory)
-        if not (is_orderly or self._is_copy or is_running):
+        if self._was_killed:
             self._collector.remark("the last broker here did not stop in order (abort mark)")
+        if self._collector.unbuilt_count:
+            self._collector.remark(
+                f"queues and index lack {self._collector.unbuilt_count} units and entries of the "
+                "log's last records, as after every kill: the next start builds them"
+            )
+        if self._collector.unbuilt:
+            self._collector.unbuilt = range(self._collector.unbuilt.start, log_end)
         absent = [*filter(_is_of_pending, self._collector.absent)]
         if absent and not self._is_copy:
             self._collector.remark(

@@ -80,6 +80,34 @@ async def steps(desk: ConsumeDesk) -> Steps:
     return await opened(desk)
 
 
+async def test_a_lease_that_ended_is_not_in_flight(steps: Steps) -> None:
+    await steps.send("a1", "a2", "b1")
+    await steps.receive(2, invisible_ms=1_000)
+    await steps.receive(invisible_ms=5_000)
+    assert steps.desk.in_flight == 3
+    await steps.desk.step(1_001)
+    assert steps.desk.in_flight == 1
+    await steps.desk.step(4_000)
+    assert steps.desk.in_flight == 0
+
+
+async def test_a_lease_that_its_client_renews_is_in_flight(steps: Steps) -> None:
+    await steps.send("a1")
+    await steps.receive(client_id="c1", auto_renew=True, invisible_ms=60_000)
+    await steps.desk.step(61_000)
+    assert steps.desk.in_flight == 1
+    await steps.desk.step(120_000)
+    assert steps.desk.in_flight == 0
+
+
+async def test_messages_before_a_moved_offset_are_not_in_flight(steps: Steps) -> None:
+    await steps.send("a1", "b1", "c1")
+    await steps.receive(2)
+    target = ResetTarget(queue_offset=2)
+    await reset_offsets(steps.desk.store, GROUP, TOPIC, target)
+    assert steps.desk.in_flight == 0
+
+
 async def test_a_message_group_is_received_by_one_at_a_time_in_its_order(steps: Steps) -> None:
     await steps.send("a1", "b1", "a2", "c1", "a3")
     first = await steps.receive(1)

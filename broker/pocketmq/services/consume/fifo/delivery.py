@@ -8,6 +8,7 @@ Source: PopMessageProcessor (isOrder), QueueLevelConsumerManager.
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
+from pocketmq.model.consuming import Held
 from pocketmq.services.consume.clients import Clients
 from pocketmq.services.consume.delivery import DeliveryMode
 from pocketmq.services.consume.fifo.ack import FifoAck
@@ -22,7 +23,7 @@ from pocketmq.store.message_store import MessageStore
 class FifoDelivery(DeliveryMode):
     """Delivers the messages of each message group in order."""
 
-    __slots__ = ("_clock", "_ends", "_order", "table")
+    __slots__ = ("_clients", "_clock", "_ends", "_order", "table")
 
     ack: FifoAck
     receive: FifoReceive
@@ -36,6 +37,7 @@ class FifoDelivery(DeliveryMode):
         clients: Clients,
     ) -> None:
         self._clock = store.clock
+        self._clients = clients
         self.table = OrderTable(store)
         self.receive = FifoReceive(store, self.table, redelivery, broker, clients)
         self.ack = FifoAck(store, self.table, leases, redelivery)
@@ -63,6 +65,15 @@ class FifoDelivery(DeliveryMode):
     def frees(self, target: GroupTopic) -> bool:
         """Returns True: an ack makes the next messages of the message group ready."""
         return True
+
+    def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
+        """Adds the counts of leased messages, by (group, topic) and queue id."""
+        now_ms = self._clock.monotonic_ms()
+
+        def renews(client_id: str, group: str, held_ms: int) -> bool:
+            return self._clients.renews(client_id, group, now_ms, held_ms)
+
+        self.table.add_held(found, renews)
 
     # -- leases that end while receives wait -------------------------------------------------
     def watch_ends(self, target: GroupTopic) -> int | None:

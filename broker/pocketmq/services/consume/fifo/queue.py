@@ -95,6 +95,18 @@ class OrderedQueue:
         """Number of messages that are delivered and not settled, even if their leases expired."""
         return len(self._delivered)
 
+    def leased_count(self, now_ms: int, renews: Callable[[str, int], bool]) -> int:
+        """Returns the number of delivered messages whose leases last, or would be renewed now.
+
+        renews   as for `end_leases`, which this does not call: a lease stays as it is
+        """
+        count = 0
+        for queue_offset, delivery in self._delivered.items():
+            client = self._renewed.get(queue_offset, "")
+            lasts = delivery.visible_at_ms > now_ms
+            count += lasts or (bool(client) and renews(client, now_ms - delivery.popped_at_ms))
+        return count
+
     def skip_settled(self) -> int:
         """Returns the first offset to scan."""
         while self.scanned in self._settled:

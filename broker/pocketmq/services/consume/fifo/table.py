@@ -6,6 +6,7 @@ Source: QueueLevelConsumerManager, ConsumerOffsetManager.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple, final
 
 from pocketmq.format.order_row import QueueOrder
@@ -178,16 +179,33 @@ class OrderTable:
             self.changed(queue, state)
         await self.saved()
 
-    def add_held(self, found: dict[tuple[str, str], dict[int, Held]]) -> None:
-        """Adds the counts of unsettled deliveries, by (group, topic) and queue id."""
+    def add_held(
+        self,
+        found: dict[tuple[str, str], dict[int, Held]],
+        renews: Callable[[str, str, int], bool],
+    ) -> None:
+        """Adds the counts of leased messages, by (group, topic) and queue id.
+
+        Messages whose leases have ended are not leased, though their queue still has the
+        deliveries. After a moved offset `of` replaces the state, so it does not count.
+
+        renews   (client id, group, ms since the delivery) -> whether the client's lease is renewed
+        """
+        now_ms = self._clock.wall_ms()
         for (group, topic, queue_id), ordered in self._queues.items():
-            if ordered.state.delivered_count:
+            if self._offsets.find(group, topic, queue_id) != ordered.committed:
+                continue
+            count = ordered.state.leased_count(now_ms, partial(_renews, renews, group))
+            if count:
                 queues = found.setdefault((group, topic), {})
                 held = queues.get(queue_id, NOTHING_HELD)
-                ahead = held.ahead + ordered.state.delivered_count
-                queues[queue_id] = held._replace(ahead=ahead)
+                queues[queue_id] = held._replace(ahead=held.ahead + count)
 
     @property
     def delivered_count(self) -> int:
         """Number of messages that are delivered and not settled."""
         return sum(held.state.delivered_count for held in self._queues.values())
+
+
+def _renews(renews: Callable[[str, str, int], bool], group: str, client: str, held_ms: int) -> bool:
+    return renews(client, group, held_ms)
