@@ -213,7 +213,7 @@ def test_a_key_without_a_message_is_not_found(broker: LocalBroker) -> None:
     done = run("msg", "by-key", "orders", "none", "--since", "-1h")
     assert (done.code, done.document) == (3, [])
     assert "no message with key 'none' between --since and --until" in done.err
-    assert "Next:  read it from the log: pocketmq tail orders --from -1h" in done.err
+    assert "Next:  list the last hour: pocketmq tail orders --from -1h" in done.err
     assert "delayed or undecided: pocketmq delay ls orders, pocketmq txn ls" in done.err
     assert run("msg", "by-key", "orders", "k").code == 0
 

@@ -200,6 +200,21 @@ def test_a_header_that_cannot_be_right_tells_nothing(golden: GoldenStores, store
     assert rows[f"index/{first.name}"].begin is None
 
 
+def test_a_log_file_after_a_missing_one_has_a_note(golden: GoldenStores, store: Path) -> None:
+    sizes = golden_tool_sizes(golden, STORE)
+    paths = sorted((store / "commitlog").iterdir())
+    size = sizes.commit_log_file_size_bytes
+    paths[2].unlink()
+    paths[0].with_name(f"{size // 2:020d}").write_bytes(paths[0].read_bytes())
+    rows = list_files(Disk(), store, sizes, "commitlog")
+    noted = {row.begin: row.note for row in rows if row.begin in (size // 2, size, 3 * size)}
+    assert noted == {
+        size // 2: "begins inside the file before it",
+        size: "",
+        3 * size: f"bytes {2 * size} to {3 * size} before it are missing",
+    }
+
+
 def test_a_time_that_is_no_date_is_unknown(golden: GoldenStores, store: Path) -> None:
     path = min((store / "index").iterdir())
     with path.open("r+b") as file:

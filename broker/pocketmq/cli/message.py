@@ -1,6 +1,7 @@
 """`pocketmq msg`: single messages by id, queue offset or key, and their history."""
 
 from math import inf
+from shlex import quote
 from typing import Final
 
 import click
@@ -78,8 +79,9 @@ def by_key(
         text = f"topic {topic!r} holds no message with key {key!r}"
         bounds = " between --since and --until" if begin_ms or end_ms else ""
         step = (
-            f"read it from the log: pocketmq tail {topic} --from -1h --no-follow; "
-            f"if it is delayed or undecided: pocketmq delay ls {topic}, pocketmq txn ls"
+            f"list the last hour: pocketmq tail {topic} --from -1h --no-follow; "
+            f"if it is delayed or undecided: pocketmq delay ls {topic}, pocketmq txn ls; "
+            f"if it was purged: pocketmq store grep {quote(key)} STORE --in key --read-only"
         )
         raise Failure(text + bounds, Exit.NOT_FOUND, step)
     if not matches.is_complete:

@@ -157,7 +157,7 @@ def demote(
     found = broker.ask(broker.admin.replication.status())
     if not yes:
         out.show(_shown(broker, found))
-        raise only_planned(f"the {found.role} would follow {leader}")
+        raise only_planned(f"this {found.role} broker would follow {leader}")
     call = broker.admin.replication.follow(leader, force=force, wait_ms=int(wait_s * 1000))
     broker.ask(call)
     out.show({"role": FOLLOWER, "leader": leader})

@@ -88,10 +88,26 @@ def list_files(disk: Disk, directory: Path, sizes: KnownShape, kind: str = "") -
 
     Cost     some system calls a file, independent of its length
     """
+    follows: int | None = None
     for path in _paths(directory):
         row = _named(path.relative_to(directory))
-        if kind in ("", row.kind):
-            yield _described(disk, path, row, sizes)
+        if kind not in ("", row.kind):
+            continue
+        row = _described(disk, path, row, sizes)
+        if row.kind == COMMIT_LOG_DIRECTORY and row.begin is not None:
+            if follows is None or row.begin >= follows:
+                row = row._replace(note=row.note or _gap_note(follows, row.begin))
+                follows = row.begin + sizes.commit_log_file_size_bytes
+            else:
+                row = row._replace(note="begins inside the file before it")
+        yield row
+
+
+def _gap_note(follows: int | None, begin: int) -> str:
+    """Returns the note of a log file that does not begin where the file before it ends."""
+    if follows in (None, begin):
+        return ""
+    return f"bytes {follows} to {begin} before it are missing"
 
 
 def _named(relative: Path) -> FileRow:

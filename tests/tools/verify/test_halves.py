@@ -50,7 +50,7 @@ def test_decisions_of_halves_that_there_are(tmp_path: Path) -> None:
     asyncio.run(made(store, commit_of(first, "a"), run_of(OP_HALF_TOPIC, "0,1,")))
     found = verified(store)
     assert found.counts == {}
-    assert "1 half messages are undecided" in found.notes
+    assert "1 half message is undecided" in found.notes
     (half,) = open_halves(Disk(), store, shape_of(small_settings(store)))
     assert (half.queue_id, half.queue_offset) == (0, 2)
 

@@ -1,5 +1,6 @@
 """Small files: what they say may not lie beyond the log, and must parse."""
 
+import os
 from errno import EROFS
 from pathlib import Path
 
@@ -63,6 +64,21 @@ def test_records_the_mark_knows_of_that_are_gone(store: CheckedStore) -> None:
     found = store.verify()
     assert found.counts == {}
     assert any("another broker wrote later" in note for note in found.notes)
+
+
+def test_a_cut_last_file_is_the_only_place_of_its_lost_records(store: CheckedStore) -> None:
+    checkpoint, end = write_checkpoint(store, CheckpointValues()), store.verify().log_end
+    (store.directory / "pocketmq").mkdir()
+    mark = FlushedMark(Disk(), store.directory / "pocketmq")
+    mark.open()
+    mark.write(end, checkpoint)
+    mark.close()
+    last = sorted((store.directory / "commitlog").iterdir())[-1]
+    os.truncate(last, (end - int(last.name)) // 2)
+    found = store.verify()
+    assert found.lost_count
+    assert found.counts["file_size"] == 1
+    assert "lost_records" not in found.counts
 
 
 def test_a_file_closed_by_a_blank_is_durable_to_its_end(store: CheckedStore) -> None:

@@ -12,6 +12,7 @@ from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.index_file import IndexFile
 from pocketmq.model.finding import Finding
 from pocketmq.tools.verify.collector import Collector, Fold
+from pocketmq.tools.verify.verdict import next_step, verdict
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.golden_stores import NAMES, GoldenStores
 from tests.kit.checked_store import CheckedStore
@@ -338,3 +339,17 @@ def test_notes_come_once_and_other_paths_stay() -> None:
     assert collector.notes == ["a"]
     assert collector.shown("/elsewhere/x") == "/elsewhere/x"
     assert not collector.is_cut
+
+
+def test_store_times_after_the_present_are_no_damaged_log(
+    golden: GoldenStores, tmp_path: Path
+) -> None:
+    store = CheckedStore(golden, "rebuild-base", tmp_path / "s", with_wheel=False)
+    found = store.verify(now_ms=1_700_000_000_000)
+    assert set(found.counts) == {"store_time"}
+    assert verdict(found) == "No message is lost; store times are ahead of this machine's clock"
+    assert next_step(found, store.directory).startswith("correct the clock if it is wrong now")
+    file = sorted((store.directory / "commitlog").iterdir())[0]
+    with store.changed(file, record_positions(file)[3][0] + 90):
+        broken = store.verify(now_ms=1_700_000_000_000)
+    assert "clock" not in verdict(broken)

@@ -60,15 +60,13 @@ from pocketmq.tools.verify.collector import LOST_RECORDS, MISNAMED, STRAY, Fold
 from pocketmq.tools.verify.losses import QueueWitness, RecordedRanges
 from pocketmq.tools.verify.tables import parses
 from pocketmq.tools.verify.timers import is_about_timers
-from pocketmq.tools.verify.verification import Verification, VerifyOptions, verify
+from pocketmq.tools.verify.verification import STORE_TIME, Verification, VerifyOptions, verify
 from pocketmq.walk.log_walk import ORDERLY_END, Hole
 
 # -- plans the replacement of each damaged range of the log ------------------------------------
 NO_PROPERTY_CRC: Final = "property_crc"
 """Kind of finding: a record has no property CRC, but others have one."""
 QUEUE_OFFSET: Final = "queue_offset"
-STORE_TIME: Final = "store_time"
-"""Kind of finding: an impossible store time."""
 _NAME_SIZE: Final = 9
 """Bytes of a property CRC's name and the separator after it."""
 _DIGITS: Final = slice(_NAME_SIZE, PROPERTY_CRC_SIZE - 1)

@@ -51,7 +51,8 @@ class HalfCheck:
         self._look_at_commits(queues, log_begin)
         open_count = sum(queue.open_count for queue in queues)
         if open_count:
-            self._collector.remark(f"{open_count} half messages are undecided")
+            halves = "half message is" if open_count == 1 else "half messages are"
+            self._collector.remark(f"{open_count} {halves} undecided")
 
     def _look_at_ops(self, queue: HalfQueue) -> None:
         for unit, decided, is_sound in queue.ops:

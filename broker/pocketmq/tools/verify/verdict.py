@@ -7,7 +7,7 @@ from typing import Final
 from pocketmq.model.finding import ABSENT
 from pocketmq.tools.verify.collector import LOST_RECORDS, MISNAMED, STRAY
 from pocketmq.tools.verify.timers import is_about_timers
-from pocketmq.tools.verify.verification import Verification
+from pocketmq.tools.verify.verification import NOT_AHEAD, STORE_TIME, Verification
 
 LOG_NAMES: Final = ("commitlog/", "pocketmq/watermark")
 SERVED_AS_IT_IS: Final = frozenset({"born_time", "queue_offset", "compressed_body", "op_message"})
@@ -29,6 +29,8 @@ def verdict(found: Verification) -> str:
         text = f"The store is damaged: {_messages(found.lost_count)} lost"
     elif of_timers and all(of_timers):
         text = "No message is lost; files of delayed messages are damaged"
+    elif is_ahead_of_clock(found):
+        text = "No message is lost; store times are ahead of this machine's clock"
     elif any(
         each.file.startswith(LOG_NAMES) for each in found.findings if not is_about_timers(each)
     ):
@@ -54,6 +56,13 @@ def verdict(found: Verification) -> str:
 def is_without_log(found: Verification) -> bool:
     """Returns whether the directory has queues or index, but no file of their log."""
     return not found.files and not found.gaps and not found.is_sound
+
+
+def is_ahead_of_clock(found: Verification) -> bool:
+    """Returns whether all findings are store times after the present: some clock was wrong."""
+    kinds = {each.kind for each in found.findings} - {ABSENT}
+    of_times = [each for each in found.findings if each.kind == STORE_TIME]
+    return kinds == {STORE_TIME} and all(each.expected == NOT_AHEAD for each in of_times)
 
 
 def _messages(count: int) -> str:
@@ -84,6 +93,8 @@ def next_step(found: Verification, directory: Path) -> str:
     ends = [each.file for each in found.findings if each.kind == LOST_RECORDS]
     if ends:
         return f"restore {ends[0]} from a backup; without one: {step}"
+    if is_ahead_of_clock(found):
+        step = f"correct the clock if it is wrong now; if it was wrong then: {step}"
     if found.lost_count:
         step = f"restore a backup, or go on without the lost messages: {step}"
     return step

@@ -78,6 +78,9 @@ TIME_MIN_MS: Final = 1_262_304_000_000
 """Earliest possible store time, in 2010: no RocketMQ is older."""
 FUTURE_MS: Final = 24 * 3_600_000
 """Upper limit by which a store time may be ahead of this machine's clock, ms."""
+STORE_TIME: Final = "store_time"
+"""Kind of finding: an impossible store time."""
+NOT_AHEAD: Final = "a time up to a day after this machine's"
 BORN_FUTURE_MS: Final = 10 * 365 * FUTURE_MS
 """Upper limit by which a producer's born time may be ahead of this machine's clock, ms."""
 MARKED_SHARE: Final = 0.9
@@ -108,8 +111,9 @@ class RecordCheck:
         heads = decoded.heads
         self.count += len(heads)
         store_ms, born_ms = heads.store_timestamp_ms, heads.born_timestamp_ms
-        is_odd = (store_ms < TIME_MIN_MS) | (store_ms > self._now_ms + FUTURE_MS)
-        self._report(heads, "store_time", is_odd, store_ms)
+        self._report(heads, STORE_TIME, store_ms < TIME_MIN_MS, store_ms)
+        is_ahead = store_ms > self._now_ms + FUTURE_MS
+        self._report(heads, STORE_TIME, is_ahead, store_ms, NOT_AHEAD)
         is_odd = (born_ms < 0) | (born_ms > self._now_ms + BORN_FUTURE_MS)
         self._report(heads, "born_time", is_odd, born_ms, repairable=False)
         self._report(heads, "queue_id", heads.queue_id < 0, heads.queue_id)
@@ -466,7 +470,7 @@ class _Walk:
         lost_behind = lost[len(holes)] if len(spans) > len(holes) else ()
         if tail is not None:
             self._report_hole("torn_tail", tail, lost_behind)
-        elif lost_behind or is_short:
+        elif lost_behind or (is_short and min(durable, self._options.upto) > behind):
             self._report_short(rebuilt.end, behind, lost_behind)
         begin = files[0].base if files else 0
         reported = losses_reported(self._disk, self._directory, begin)
