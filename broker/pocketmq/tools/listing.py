@@ -94,10 +94,11 @@ def list_files(disk: Disk, directory: Path, sizes: KnownShape, kind: str = "") -
         if kind not in ("", row.kind):
             continue
         row = _described(disk, path, row, sizes)
-        if row.kind == COMMIT_LOG_DIRECTORY and row.begin is not None:
-            if follows is None or row.begin >= follows:
-                row = row._replace(note=row.note or _gap_note(follows, row.begin))
-                follows = row.begin + sizes.commit_log_file_size_bytes
+        begin = row.begin if row.kind == COMMIT_LOG_DIRECTORY else None
+        if begin is not None:
+            if follows is None or begin >= follows:
+                row = row._replace(note=row.note or _gap_note(follows, begin))
+                follows = begin + sizes.commit_log_file_size_bytes
             else:
                 row = row._replace(note="begins inside the file before it")
         yield row
