@@ -121,6 +121,18 @@ async def test_a_link_in_the_place_of_a_directory_leads_nowhere(
     assert files_below(outside) == before
 
 
+@pytest.mark.parametrize("name", DIRECTORIES)
+def test_a_link_made_after_the_start_in_the_place_of_a_directory_is_not_entered(
+    store: Path, tmp_path: Path, name: str
+) -> None:
+    disk = Disk()
+    disk.enclosure.add(store)
+    shutil.move(store / name, tmp_path / "outside")
+    (store / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(NotAPlainFile, match=f"{name} is not opened: it is a symbolic link"):
+        disk.exists(store / name / "any")
+
+
 @pytest.mark.parametrize("name", [*FILES, *DRAFTS])
 @pytest.mark.parametrize("kind", ["fifo", "socket", "directory"])
 async def test_what_is_no_file_is_refused_and_not_waited_for(
