@@ -92,7 +92,9 @@ def copy_tree(to: Path) -> Path:
 
 def runs_of(bug: Planted) -> list[tuple[str, list[str]]]:
     """Returns (shown name, command) of the runs that must find a bug, the fastest first."""
-    pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+    # With a signal, a callback of the event loop may swallow the end of a test that hangs.
+    ends = ["-o", "timeout_method=thread"]
+    pytest = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *ends]
     runs = [(test, [*pytest, test]) for test in bug.killed_by]
     if bug.long:
         torture = [sys.executable, "-m", "torture.batteries", *bug.long]
