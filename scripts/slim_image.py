@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.request import ProxyHandler, build_opener
 
 DIRECTORIES: Final = frozenset({"__pycache__", "tests", "test"})
 """Names of directories that programs never read, wherever they are."""
@@ -67,8 +68,10 @@ def warm() -> None:
     )
     try:
         assert broker.stdout is not None
-        endpoint = json.loads(broker.stdout.readline())["grpc"]
-        environment["POCKETMQ_ENDPOINT"] = endpoint
+        addresses = json.loads(broker.stdout.readline())
+        environment["POCKETMQ_ENDPOINT"] = addresses["grpc"]
+        with build_opener(ProxyHandler({})).open(addresses["console"], timeout=PATIENCE_S) as page:
+            page.read()  # The console's process has bytecode of its own.
         for line in ("produce orders hello", "consume orders --pull --from min", "status -o table",
                      "topic ls -o table", "user --help", "serve --help"):  # fmt: skip
             command = ["pocketmq", *line.split()]

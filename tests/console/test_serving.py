@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import importlib
 import os
 import signal
 import sys
@@ -9,12 +10,14 @@ from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
+import uvicorn
 from jinja2 import DictLoader, Environment, FileSystemBytecodeCache
 
 from pocketmq.app.console import is_offered
 from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.texts import path_from_text
+from pocketmq.console import lean_uvicorn
 from pocketmq.console.server import _Server, settings_of
 from pocketmq.console.web import bytecode_cache
 from pocketmq.metrics.tunnel import Tunnel, with_field
@@ -106,10 +109,17 @@ async def test_the_process_of_a_broker_has_neither_tools_nor_what_pages_rarely_n
     program = (
         "import sys, pocketmq.console.__main__\n"
         "names = ('numpy', 'pocketmq.tools', 'pocketmq.cli', 'pocketmq.store', 'html.entities',\n"
-        "    'google.protobuf.descriptor_pb2', 'google.protobuf.json_format', 'zlib_ng')\n"
+        "    'google.protobuf.descriptor_pb2', 'google.protobuf.json_format', 'zlib_ng',\n"
+        "    'uvicorn.main', 'click', 'multiprocessing')\n"
         "print([name for name in names if name in sys.modules])"
     )
     assert await printed(program) == "[]"
+
+
+def test_a_program_that_uses_uvicorn_has_all_of_it() -> None:
+    importlib.reload(lean_uvicorn)
+    assert sys.modules["uvicorn"] is uvicorn
+    assert uvicorn.run is not None
 
 
 async def test_a_console_starts_with_what_takes_less_memory(tmp_path: Path) -> None:
@@ -119,7 +129,7 @@ async def test_a_console_starts_with_what_takes_less_memory(tmp_path: Path) -> N
         (console,) = children() - before
         variables, words = (words_of(console, name) for name in ("environ", "cmdline"))
     assert {b"POCKETMQ_PURE=1", b"MALLOC_ARENA_MAX=1"} <= {*variables}
-    assert words[1:3] == [b"-X", b"no_debug_ranges"]
+    assert words[1:4] == [b"-OO", b"-X", b"no_debug_ranges"]
 
 
 def test_compiled_templates_are_kept_where_python_keeps_byte_code(

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 
+import pocketmq.console.lean_uvicorn  # noqa: F401 - before the modules that import uvicorn
 from pocketmq.console import server
 
 TOKEN = "POCKETMQ_CONSOLE_TOKEN"
