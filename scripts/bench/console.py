@@ -28,6 +28,7 @@ from bench.servers import (
     lag_bound_ms,
     load,
     loading,
+    noop_server,
     send_request,
 )
 from harness.figures import Extent, Figure, alternated, turns
@@ -46,6 +47,8 @@ OPEN_S: Final = 12.0
 SLICE_S: Final = 10.0
 """Time for which pages are open, or closed, before they change."""
 SETTLE_S: Final = 0.5
+STALL_MS: Final = 5.0
+"""Duration of a bare server's call from which on the machine stalls; usually it takes 0.5 ms."""
 PAIRS: Final = 3
 """Pairs of slices for each round of the other figures."""
 FEW: Final = 10
@@ -211,37 +214,73 @@ def _open(server: Server, console: ConsoleRun, extent: Extent) -> list[Figure]:
 def _sends(server: Server, console: ConsoleRun, extent: Extent) -> list[Figure]:
     """Sends at one rate, while pages are open and closed in slices of the same run.
 
-    Both slices of a pair have about the same load by other programs. The median of the ratios of
-    pairs is robust against a stall of the machine, which is in one slice. The same ratio of pairs
-    of slices without open pages shows the noise.
+    Both slices of a pair have about the same load by other programs. A bare server gets the same
+    requests at the same rate meanwhile. While one of its calls takes STALL_MS, the machine stalls,
+    not the broker: sends of that time do not count. The ratio of pairs of slices without open pages
+    shows the noise.
     """
     length_s = extent.seconds(SLICE_S)
     order = [is_open for at in range(extent.rounds * PAIRS) for is_open in turns([True, False], at)]
+    requests, seconds = [send_request(1, "t7", 0)], length_s * len(order) + SETTLE_S
+    asked = partial(
+        loading, method=BROKER + "SendMessage", requests=requests, rate=RATE, each=True,
+        seconds=seconds,
+    )  # fmt: skip
     slices: list[tuple[bool, float]] = []
-    with loading(
-        server, BROKER + "SendMessage", [send_request(1, "t7", 0)], rate=RATE, each=True,
-        seconds=length_s * len(order) + SETTLE_S,
-    ) as run:  # fmt: skip
+    with noop_server() as noop, asked(noop) as bare_run, asked(server) as run:
+        bare_run.wait_until_begun()
         run.wait_until_begun()
         for is_open in order:
             slices.append((is_open, perf_counter()))
             with _opened(console, LIVE if is_open else {}):
                 sleep(length_s)
-        found = run.calls()
-    pairs = [_p99s(found, slices[at : at + 2], length_s) for at in range(0, len(slices), 2)]
+        found, bare = sorted(run.calls()), sorted(bare_run.calls())
+    kept = beside(found, bare)
+    pairs, all_pairs, bare_pairs = (
+        [_p99s(calls, slices[at : at + 2], length_s) for at in range(0, len(slices), 2)]
+        for calls in (kept, found, bare)
+    )
     closed = [under for _, under in pairs]
-    opened, all_closed = _p99s(found, slices, length_s)
     tell({
-        "sends": len(found), "load": os.getloadavg(), "p99_open_ms": opened,
-        "p99_closed_ms": all_closed, "pairs_ms": pairs,
+        "sends": len(found), "in_stalls": len(found) - len(kept), "load": os.getloadavg(),
+        "pairs_ms": pairs, "all_pairs_ms": all_pairs, "bare_pairs_ms": bare_pairs,
     })  # fmt: skip
-    what = "p99 of sends: five pages open ÷ none"
     noise = [over / under for over, under in zip(closed[1::2], closed[::2], strict=False)]
+    share = 100 * (len(found) - len(kept)) / max(len(found), 1)
     return [
-        Figure.of("console_sends", what, [a / b for a, b in pairs], "ratio", "≤ 1.1"),
+        Figure.of(
+            "console_sends", "p99 of sends: five pages open ÷ none", *_ratios(pairs), "≤ 1.1"
+        ),
         Figure.of("console_sends_noise", "the same ratio of none ÷ none", noise, "ratio"),
+        Figure.of("console_sends_all", "the same with stalls of the machine", *_ratios(all_pairs)),
+        Figure.of(
+            "console_sends_bare", "the same of a bare server meanwhile", *_ratios(bare_pairs)
+        ),
+        Figure.of("console_sends_stalls", "sends in stalls of the machine", [share], "%"),
         Figure.of("console_sends_p99", "p99 of sends with none open", closed, "ms"),
     ]
+
+
+def _ratios(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], str]:
+    return [opened / closed for opened, closed in pairs], "ratio"
+
+
+def beside(
+    calls: Sequence[tuple[float, float]], bare: Sequence[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Returns the calls during which no call of the bare server took STALL_MS.
+
+    Both are (begin in s, latency in ms), in the order of begins.
+    """
+    stalls = [(begun, begun + ms / 1000) for begun, ms in bare if ms >= STALL_MS]
+    kept: list[tuple[float, float]] = []
+    first = 0
+    for begun, ms in calls:
+        while first < len(stalls) and stalls[first][1] < begun:
+            first += 1
+        if first == len(stalls) or begun + ms / 1000 < stalls[first][0]:
+            kept.append((begun, ms))
+    return kept
 
 
 def _p99s(

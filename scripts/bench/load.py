@@ -117,10 +117,14 @@ async def by_rate(
     tally: Tally, requests: Iterator[bytes], rate: float, *, begun: float, end: float
 ) -> None:
     """Makes calls at a constant rate until `end`, without waiting for replies."""
-    tasks: list[asyncio.Task[None]] = []
-    while (due := begun + len(tasks) / rate) < end:
+    tasks: set[asyncio.Task[None]] = set()  # Ended ones would make garbage collections long.
+    count = 0
+    while (due := begun + count / rate) < end:
         await asyncio.sleep(max(due - perf_counter(), 0))
-        tasks.append(asyncio.create_task(tally.one(next(requests))))
+        task = asyncio.create_task(tally.one(next(requests)))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        count += 1
     await asyncio.gather(*tasks)
 
 

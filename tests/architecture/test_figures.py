@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from bench.cold import log_files, resident_share
+from bench.console import STALL_MS, beside
 from bench.figures import FIGURES, IN_MODULES
 from bench.load import framed, percentile, requests_from
 from bench.peer.classic import SHAPES as CLASSIC_SHAPES
@@ -263,6 +264,13 @@ def test_the_lag_is_bounded_by_the_bucket_that_holds_all_that_is_new() -> None:
     before = lag_page(at_0_01=5, at_0_1=6)
     assert lag_bound_ms(before, lag_page(at_0_01=9, at_0_1=10)) == pytest.approx(10)
     assert lag_bound_ms(before, lag_page(at_0_01=9, at_0_1=11)) == pytest.approx(100)
+
+
+def test_calls_count_unless_a_bare_server_was_slow_at_the_same_time() -> None:
+    calls = [(float(second), 500.0) for second in range(7)]
+    assert beside(calls, [(second, STALL_MS - 1) for second, _ in calls]) == calls
+    slow = [(1.4, STALL_MS), (3.6, 2_000.0), (3.7, STALL_MS), (6.6, STALL_MS)]
+    assert [begun for begun, _ in beside(calls, slow)] == [0.0, 2.0, 3.0, 6.0]
 
 
 def test_pages_that_tell_nothing_new_bound_nothing() -> None:
