@@ -4,6 +4,7 @@ import asyncio
 import errno
 import importlib
 import os
+import py_compile
 import signal
 import sys
 from asyncio.subprocess import PIPE
@@ -13,7 +14,7 @@ import pytest
 import uvicorn
 from jinja2 import DictLoader, Environment, FileSystemBytecodeCache
 
-from pocketmq.app.console import is_offered
+from pocketmq.app.console import is_offered, start_command
 from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.texts import path_from_text
@@ -129,7 +130,21 @@ async def test_a_console_starts_with_what_takes_less_memory(tmp_path: Path) -> N
         (console,) = children() - before
         variables, words = (words_of(console, name) for name in ("environ", "cmdline"))
     assert {b"POCKETMQ_PURE=1", b"MALLOC_ARENA_MAX=1"} <= {*variables}
-    assert words[1:4] == [b"-OO", b"-X", b"no_debug_ranges"]
+    assert [word.decode() for word in words[: len(start_command())]] == [*start_command()]
+
+
+def test_docstrings_are_left_out_if_byte_code_without_them_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "server.py"
+    module.write_text("")
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert start_command(module) == (sys.executable, "-OO", "-X", "no_debug_ranges")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert start_command(module) == (sys.executable, "-X", "no_debug_ranges")
+    py_compile.compile(str(module), optimize=2)
+    assert start_command(module) == (sys.executable, "-OO", "-X", "no_debug_ranges")
 
 
 def test_compiled_templates_are_kept_where_python_keeps_byte_code(

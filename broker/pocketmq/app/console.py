@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from importlib.util import find_spec
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from secrets import token_urlsafe
 from shutil import rmtree
@@ -37,15 +37,29 @@ ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 ARENAS: Final = "MALLOC_ARENA_MAX"
 """Environment variable that limits the number of malloc's heaps. With a heap for each thread, free
 memory of one thread would not serve the others."""
-START: Final = (sys.executable, "-OO", "-X", "no_debug_ranges")
-"""Command of a Python that keeps no docstrings, asserts and columns of code, for 2 MiB less
-memory. The console is a client: the broker checks what it asks for."""
+SERVER: Final = Path(__file__).parents[1] / "console" / "server.py"
+"""A module that each console imports."""
 VARIABLES: Final = {ARENAS: "1", PURE_VARIABLE: "1"}
 """Variables for less memory: the console does not need the speed of compiled modules."""
 BACKLOG: Final = 64
 ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 
 logger = logging.getLogger(__name__)
+
+
+def start_command(module: Path = SERVER) -> tuple[str, ...]:
+    """Returns the command of a Python that has no columns of code, docstrings and asserts.
+
+    That takes 2 MiB less memory. The console is a client: the broker checks what it asks for.
+    Without docstrings, Python has byte code of its own. If that can be neither read nor written,
+    compiling would take more memory.
+    module   source file whose byte code shows that
+    """
+    cached = Path(cache_from_source(str(module), optimization=2))
+    folder = cached.parent if cached.parent.exists() else cached.parent.parent
+    can_write = not sys.dont_write_bytecode and os.access(folder, os.W_OK)
+    level = ("-OO",) if cached.exists() or can_write else ()
+    return sys.executable, *level, "-X", "no_debug_ranges"
 
 
 def is_offered(config: Config, ports: Ports, *, is_checked: bool) -> bool:
@@ -110,7 +124,7 @@ class ConsoleProcess:
             listener.listen(BACKLOG)
             arguments = (self._endpoint, self._base, str(listener.fileno()), *self._options)
             self._process = await asyncio.create_subprocess_exec(
-                *START, "-m", "pocketmq.console", *arguments,
+                *start_command(), "-m", "pocketmq.console", *arguments,
                 env=self._environment(), pass_fds=(listener.fileno(),),
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
