@@ -35,7 +35,7 @@ TABLES = (
     *("config/delayOffset.json", "config/consumerOrderInfo.json", "config/timermetrics"),
     *("config/consumerFilter.json", "pocketmq/store.json", "pocketmq/removed.json"),
     *("pocketmq/left_over.json", "pocketmq/queue_ends.json", "pocketmq/floors.json"),
-    *("config/messageRequestMode.json", "config/kvConfig.json"),
+    *("config/messageRequestMode.json", "config/kvConfig.json", "pocketmq/clock.json"),
 )
 SAMPLES: dict[str, Any] = {
     "config/delayOffset.json": {
@@ -62,6 +62,7 @@ SAMPLES: dict[str, Any] = {
         "consumerGroup": "g", "mode": "POP", "popShareQueueNum": -1, "topic": "T"}}}},
     "config/kvConfig.json": {"configTable": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4"}}},
     "pocketmq/floors.json": {"T": {"0": 1}},
+    "pocketmq/clock.json": {"believed_ms": 1},
     "pocketmq/left_over.json": {"topics": [[5, ["T"]]], "places": [["T", 0, 5]], "starts": []},
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from pocketmq.format.archived import ArchivedUpto
-from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskNearlyFull
+from pocketmq.model.errors import BrokerError, DiskAboveLimit, DiskFull, DiskNearlyFull
 from pocketmq.model.stats import Gauge
 from pocketmq.model.step import Now
 from pocketmq.services.retention import (
@@ -25,9 +25,10 @@ from pocketmq.services.retention import (
     refusal_of,
     room_of,
 )
+from pocketmq.store.believed_clock import BelievedClock
 from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job
-from pocketmq.store.read.holding import LEASE, RetentionHolder
+from pocketmq.store.read.holding import CLOCK, LEASE, RetentionHolder
 from tests.kit.store_language import pauses_of
 from tests.sim.clock import FakeClock, at
 
@@ -177,6 +178,7 @@ class House:
         self.rounds: list[int] = []
         self.topics_error: OSError | None = None
         is_on = bool(settings.pop("is_on", True))
+        clock = settings.pop("clock", None)
         fields = {"hours": "", "age_ms": 10 * HOUR_MS, "file_batch_max": 3} | PERCENTS | settings
         fields.setdefault("disk_margin_bytes", 0)
         self.retention = Retention(
@@ -190,6 +192,7 @@ class House:
             find_holder=self._holder,
             expire_topics=self._expire_topics,
             archived=self._archived,
+            clock=cast(BelievedClock | None, clock),
         )
         self.archived = 0
 
@@ -283,6 +286,83 @@ async def test_a_clock_that_is_set_right_again_in_time_costs_nothing() -> None:
     assert house.bases[0] == 4
     await house.round(99 * HOUR_MS, 2 * HOUR_MS + 1_000)
     assert house.bases[0] == 4
+
+
+class Believed:
+    """The stored time of a believed clock, over several starts."""
+
+    def __init__(self) -> None:
+        self.saved: list[int] = []
+        self.error: DiskFull | None = None
+
+    async def save(self, time_ms: int) -> None:
+        if self.error is not None:
+            raise self.error
+        self.saved.append(time_ms)
+
+    def started(self, seen_ms: int, **settings: object) -> House:
+        """Returns a house after a start; the last time in its store is `seen_ms`."""
+        saved_ms = self.saved[-1] if self.saved else 0
+        return House(8, clock=BelievedClock(seen_ms, saved_ms, self.save), **settings)
+
+
+async def test_a_start_with_a_clock_far_ahead_deletes_nothing_for_an_hour(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    believed, ahead_ms = Believed(), 400 * 24 * HOUR_MS
+    house = believed.started(8 * HOUR_MS)
+    for minute in range(60):
+        await house.round(9 * HOUR_MS + minute * 60_000 + ahead_ms, minute * 60_000)
+    assert house.bases[0] == 0
+    assert believed.saved == [8 * HOUR_MS]
+    assert [r.message for r in caplog.records] == ["retention.held"]
+    holder = house.retention.holder
+    assert holder == RetentionHolder(CLOCK, "", "", 0, 10 * HOUR_MS + ahead_ms)
+    assert house.retention.status == (
+        "on, held until 1971-02-05T10:00:00+00:00, as the clock was set forward, or no broker ran "
+        "for an hour"
+    )
+    await house.round(10 * HOUR_MS + ahead_ms, HOUR_MS)
+    assert house.bases[0] > 0
+    assert house.retention.holder is None
+    assert believed.saved == [8 * HOUR_MS, 0]
+
+
+async def test_another_start_with_the_wrong_clock_does_not_believe_it_sooner() -> None:
+    believed, ahead_ms = Believed(), 400 * 24 * HOUR_MS
+    await believed.started(8 * HOUR_MS).round(9 * HOUR_MS + ahead_ms)
+    again = believed.started(9 * HOUR_MS + ahead_ms)
+    await again.round(9 * HOUR_MS + ahead_ms + 60_000)
+    assert again.bases[0] == 0
+    right = believed.started(9 * HOUR_MS + ahead_ms)
+    await right.round(9 * HOUR_MS)
+    assert believed.saved == [8 * HOUR_MS, 0]
+    await right.round(11 * HOUR_MS, 2 * HOUR_MS)
+    assert right.bases[0] == 2
+
+
+async def test_a_short_stop_delays_nothing_and_size_waits_for_no_clock() -> None:
+    believed = Believed()
+    soon = believed.started(10 * HOUR_MS + 1)
+    await soon.round(11 * HOUR_MS)
+    assert (soon.bases[0], believed.saved) == (2, [])
+    large = believed.started(HOUR_MS, size_bytes=6)
+    await large.round(99 * HOUR_MS)
+    assert len(large.bases) == 6
+
+
+async def test_a_clock_ahead_is_waited_for_though_its_time_cannot_be_stored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    believed = Believed()
+    believed.error = DiskFull(path="/store")
+    house = believed.started(8 * HOUR_MS)
+    await house.round(99 * HOUR_MS)
+    assert house.bases[0] == 0
+    assert {r.message for r in caplog.records} == {"retention.failed", "retention.held"}
+    believed.error = None
+    await house.round(99 * HOUR_MS, 10_000)
+    assert believed.saved == [8 * HOUR_MS]
 
 
 async def test_nothing_at_the_lowest_floor_or_above_it_goes() -> None:

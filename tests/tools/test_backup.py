@@ -89,6 +89,7 @@ TURNS: dict[str, tuple[Turn, Turn, Turn]] = {
     "pocketmq/floors.json.bak": (LATE, LATE, LATE),
     "pocketmq/left_over.json": (NEVER, NEVER, LATE),
     "pocketmq/archived.json.bak": (NEVER, NEVER, NEVER),
+    "pocketmq/clock.json": (NEVER, NEVER, NEVER),
     "pocketmq/watermark": (NEVER, LATE, LATE),
     "pocketmq/queue_ends.json": (NEVER, NEVER, LATE),
     "pocketmq/queue_ends.json.bak": (NEVER, NEVER, LATE),

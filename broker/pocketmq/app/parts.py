@@ -45,6 +45,7 @@ from pocketmq.services.replication.leader import Leader
 from pocketmq.services.replication.roles import Link, Roles
 from pocketmq.services.retention import DiskSpace, FindHolder, Retention, is_wanted
 from pocketmq.services.topic_retention import TopicRetention
+from pocketmq.store.believed_clock import BelievedClock
 from pocketmq.store.message_store import MessageStore
 from pocketmq.store.read.holding import FOLLOWER, LEADER, RetentionHolder, holder_at
 from pocketmq.store.recovery.cut import NOTHING_ASIDE, Aside
@@ -338,7 +339,15 @@ def retention_of(
         find_holder=find_holder,
         expire_topics=TopicRetention(store).expire,
         archived=store.tables.archive_mark.read,
+        clock=_believed_clock(store),
     )
+
+
+def _believed_clock(store: MessageStore) -> BelievedClock:
+    believed, progress = store.tables.believed_time, store.timer.progress
+    # The timer's progress is saved every few seconds, also while no messages are sent.
+    seen_ms = max(store.marks.appended.time_ms, progress.version_timestamp)
+    return BelievedClock(seen_ms, believed.time_ms, believed.put)
 
 
 def _expires(store: MessageStore, config: Config) -> bool:

@@ -2,8 +2,7 @@
 
 `decide` returns why the oldest file is deleted. The file being written is kept, and so are files
 that recovery after a power cut needs. A file is as old as its last message, so copying a file does
-not change its age. When the wall clock is set forward by more than an hour, file ages ignore the
-change for an hour, so that operators can correct the clock.
+not change its age. A clock that is far ahead makes no file older for an hour (believed_clock.py).
 Source: CleanCommitLogService, CleanConsumeQueueService; MessageStoreConfig.
 """
 
@@ -26,19 +25,16 @@ from pocketmq.model.errors.code import shown_room
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.model.stats import Counter, Gauge, LabelValues
 from pocketmq.model.step import Clock, Next, Now
+from pocketmq.store.believed_clock import BelievedClock
 from pocketmq.store.dispatch.expiry import Expiry, OldestLogFile
 from pocketmq.store.job import Job, Rounds, until_done
-from pocketmq.store.read.holding import ARCHIVE, RetentionHolder
+from pocketmq.store.read.holding import ARCHIVE, CLOCK, RetentionHolder
 
 DISK: Final = "disk"
 SIZE: Final = "size"
 TIME: Final = "time"
 REFUSED_INTERVAL_MS: Final = 1_000
 """Interval between disk checks while sends are refused, so that they resume soon."""
-CLOCK_AHEAD_MS: Final = 3_600_000
-"""Largest forward change of the wall clock that takes effect at once."""
-CLOCK_GRACE_MS: Final = 3_600_000
-"""Time after which a larger forward change takes effect."""
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
@@ -226,35 +222,6 @@ def shortage(refusal: BrokerError) -> str:
     return "the disk is full"
 
 
-class BelievedClock:
-    """A wall clock that ignores a large forward change for CLOCK_GRACE_MS."""
-
-    __slots__ = ("_ahead_since_ms", "_skew_ms")
-
-    def __init__(self) -> None:
-        self._skew_ms: int | None = None
-        self._ahead_since_ms: int | None = None
-
-    def wall_ms(self, now: Now) -> int:
-        """Returns the wall time by which ages are measured; has to be called periodically.
-
-        Effects  logs a large forward change once
-        """
-        skew_ms, since_ms = now.wall_ms - now.monotonic_ms, self._ahead_since_ms
-        if self._skew_ms is None or skew_ms <= self._skew_ms + CLOCK_AHEAD_MS:
-            self._skew_ms, self._ahead_since_ms = skew_ms, None
-        elif since_ms is None:
-            self._ahead_since_ms = now.monotonic_ms
-            by_ms = skew_ms - self._skew_ms
-            logger.warning(
-                "retention.clock_ahead", extra={"by_ms": by_ms, "grace_ms": CLOCK_GRACE_MS}
-            )
-        elif now.monotonic_ms - since_ms >= CLOCK_GRACE_MS:
-            self._skew_ms, self._ahead_since_ms = skew_ms, None
-        assert self._skew_ms <= skew_ms, "the believed clock is ahead of the wall clock"
-        return now.monotonic_ms + self._skew_ms
-
-
 FindHolder = Callable[[int], Coroutine[Any, Any, RetentionHolder]]
 
 
@@ -267,6 +234,7 @@ class Retention:
     find_holder     returns what needs the log from a floor on
     expire_topics   expires messages by the retention of single topics; called with the wall time
     archived        returns the archive whose end of the log is lowest
+    clock           the clock by which ages are measured
     """
 
     __slots__ = (
@@ -289,6 +257,7 @@ class Retention:
         find_holder: FindHolder | None = None,
         expire_topics: Callable[[int], Coroutine[Any, Any, None]] | None = None,
         archived: Callable[[], Coroutine[Any, Any, ArchivedUpto]] | None = None,
+        clock: BelievedClock | None = None,
     ) -> None:
         self._expiry = expiry
         self._settings = settings
@@ -305,7 +274,7 @@ class Retention:
         self._archived = archived
         self.holder: RetentionHolder | None = None
         """The pending message or archive that prevents the deletion of the expired oldest file."""
-        self._clock = BelievedClock()
+        self._clock = clock or BelievedClock()
         self._now = Now(0, 0)
         self._rounds = Rounds(self._endless_rounds)
         self._begun_count = self._ended_count = 0
@@ -414,6 +383,7 @@ class Retention:
         while True:
             self._begun_count += 1
             self._any_hour, self._asked = self._asked or self._any_hour, False
+            yield from self._save_clock()
             count, reason = 0, ""
             while count < self._settings.file_batch_max:
                 self._look_at_disk()
@@ -433,6 +403,14 @@ class Retention:
                 pause_ms = min(pause_ms, REFUSED_INTERVAL_MS)
             self._ended_count = self._begun_count
             yield Next(self._now.monotonic_ms + pause_ms)
+
+    def _save_clock(self) -> Generator[Next, None, None]:
+        if not (self._is_on and self._clock.needs_save):
+            return
+        try:
+            yield from until_done(Job(self._clock.save()))
+        except (BrokerError, OSError) as error:
+            logger.error("retention.failed", extra={"reason": str(error)})
 
     def _expire_of_topics(self) -> Generator[Next, None, None]:
         if self._expire_topics is None:
@@ -511,13 +489,17 @@ class Retention:
         )
         hours = frozenset[int]() if self._any_hour else self._hours
         reason = decide(settings, hours, seen)
-        as_if_old = seen._replace(oldest_time=0)
+        as_if_old = seen._replace(oldest_time=0, now_ms=self._now.wall_ms)
         if not reason and settings.age_ms and decide(settings, hours, as_if_old):
             # The last message's time is read only if the decision depends on it: a read is slow.
             seen = seen._replace(
                 oldest_time=(yield from until_done(expiry.last_time(oldest, now_ms + LEAD_MAX_MS)))
             )
             reason = decide(settings, hours, seen)
+            if not reason and decide(settings, hours, seen._replace(now_ms=self._now.wall_ms)):
+                until_ms = self._clock.until_ms(self._now)
+                self._hold_for(RetentionHolder(CLOCK, "", "", oldest.base, until_ms), TIME)
+                return ""
         mark = (yield from self._archive_mark()) if reason else OFFSET_MAX
         is_unarchived = oldest.base + oldest.size_bytes > mark
         is_kept = is_unarchived and reason != DISK

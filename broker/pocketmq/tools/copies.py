@@ -221,6 +221,8 @@ _TURNS: Final[tuple[tuple[str, tuple[Turn, Turn, Turn]], ...]] = (
     ("pocketmq/floors.json*", (Turn.LATE, Turn.LATE, Turn.LATE)),
     # A restored log continues at offsets that the archive may have from the lost log.
     ("pocketmq/archived.json*", (Turn.NEVER, Turn.NEVER, Turn.NEVER)),
+    # A restored store compares the clock with its own records.
+    ("pocketmq/clock.json*", (Turn.NEVER, Turn.NEVER, Turn.NEVER)),
     ("pocketmq/store.json", (Turn.LATE, Turn.LATE, Turn.LATE)),
     ("*", (Turn.OUT, Turn.LATE, Turn.LATE)),
 )

@@ -10,6 +10,7 @@ import pytest
 
 from pocketmq.app.parts import retention_of
 from pocketmq.config.load import load
+from pocketmq.config.sections import Config
 from pocketmq.config.units import GIB
 from pocketmq.files.disk import Disk
 from pocketmq.services.retention import Retention
@@ -31,6 +32,7 @@ NINE_O_CLOCK: Final = START_MS - START_MS % (24 * HOUR_MS) + 9 * HOUR_MS
 class Kept(TalkingStore):
     """A store with five full files, stored an hour apart, and what lets them go."""
 
+    config: Config
     retention: Retention
 
     async def round(self, hours_later: int = 0) -> list[int]:
@@ -75,7 +77,9 @@ async def kept(directory: Path, *assignments: str, percent: int = 50) -> AsyncIt
         while parts.checkpoint.values.logics_physical_offset < last_base:
             clock.advance(1)
             await asyncio.sleep(0)
-        talking.retention = retention_of(store, config)
+        # A time that was believed once: the tests begin at any later time, and wait for no clock.
+        await store.tables.believed_time.put(clock.wall_ms() + 365 * 24 * HOUR_MS)
+        talking.config, talking.retention = config, retention_of(store, config)
         yield talking
     finally:
         await store.close()
@@ -91,6 +95,17 @@ async def test_switched_off_nothing_goes(tmp_path: Path) -> None:
     async with kept(tmp_path / "on", *ON) as store:
         await store.round(hours_later=100)
         assert store.file_count == 1
+
+
+async def test_a_start_long_after_the_last_time_in_the_store_waits_an_hour(tmp_path: Path) -> None:
+    async with kept(tmp_path, *ON) as store:
+        believed = store.store.tables.believed_time
+        await believed.put(0)
+        store.retention = retention_of(store.store, store.config)
+        before, last_ms = store.file_count, store.store.marks.appended.time_ms
+        await store.round(hours_later=100)
+        assert (store.file_count, believed.time_ms) == (before, last_ms)
+        assert store.retention.status.startswith("on, held until ")
 
 
 @pytest.mark.knob("retention.age_ms")

@@ -27,15 +27,18 @@ LEADER: Final = "leader"
 """A follower keeps every file that its leader has."""
 FOLLOWER: Final = "follower"
 """A follower or slave has not copied the files yet."""
+CLOCK: Final = "clock"
+"""The files are only old by a clock that is far ahead of the last time in the store."""
 
 
 class RetentionHolder(NamedTuple):
     """The message, broker or archive that keeps files from its physical offset on from expiring.
 
-    kind       DELAY, LEASE, TRANSACTION, ARCHIVE, LEADER, FOLLOWER; RECORD if it is unknown
+    kind       DELAY, LEASE, TRANSACTION, ARCHIVE, LEADER, FOLLOWER, CLOCK; RECORD if it is unknown
     topic      target topic, or topic from which the message was leased; "" if unknown
     group      consumer group of a lease, producer group of a transaction; else ""
-    until_ms   wall time at which the message is due or the lease expires; 0 if unknown
+    until_ms   wall time at which the message is due, the lease expires, or the clock is believed; 0
+               if unknown
     """
 
     kind: str
@@ -49,6 +52,8 @@ class RetentionHolder(NamedTuple):
         of = f" of group {self.group}" if self.group and with_names else ""
         where = f" in topic {self.topic}" if self.topic and with_names else ""
         until = f" until {_time_text(self.until_ms)}" if self.until_ms else ""
+        if self.kind == CLOCK:
+            return f"held{until}, as the clock was set forward, or no broker ran for an hour"
         return f"held by {self.kind}{of}{where} at offset {self.physical_offset}{until}"
 
 

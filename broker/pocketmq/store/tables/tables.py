@@ -11,6 +11,7 @@ from pocketmq.model.step import Clock
 from pocketmq.model.system_topics import lease_retry_topic, lease_retry_topic_v2
 from pocketmq.model.topic import RETRY_PREFIX, is_group_topic, retry_topic
 from pocketmq.store.tables.archive_mark import ArchiveMark
+from pocketmq.store.tables.believed_time import BelievedTime
 from pocketmq.store.tables.copied_files import (
     FLOORS,
     GROUPS,
@@ -45,8 +46,9 @@ class Tables:
     """The tables of one store; `read` loads them."""
 
     __slots__ = (
-        "_pool", "archive_mark", "delay_offsets", "files", "floors", "groups", "modes",
-        "name_settings", "offsets", "orders", "removed", "timer_check", "timer_counts", "topics",
+        "_pool", "archive_mark", "believed_time", "delay_offsets", "files", "floors", "groups",
+        "modes", "name_settings", "offsets", "orders", "removed", "timer_check", "timer_counts",
+        "topics",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,7 @@ class Tables:
         self.delay_offsets = DelayOffsets(disk, directory, clock, self._pool)
         self.removed = RemovedQueues(disk, directory, self._pool)
         self.floors = QueueFloors(disk, directory, self._pool)
+        self.believed_time = BelievedTime(disk, directory, self._pool)
         self.archive_mark = ArchiveMark(disk, directory, clock, self._pool)
 
     def read(self) -> None:
@@ -85,6 +88,7 @@ class Tables:
             self.name_settings,
             self.timer_check,
             self.timer_counts,
+            self.believed_time,
         )
         for table in (self.topics, self.groups, *offsets):
             table.load()
