@@ -14,6 +14,7 @@ from pocketmq.format.columns.messages import (
     Integers,
     MessageColumns,
     Picks,
+    Ranges,
     TextLists,
     TextMaps,
     Texts,
@@ -86,6 +87,8 @@ def python_values(column: Column, is_text: bool = True) -> list[Any]:
     match column:
         case Integers(values, is_missing):
             return _without(values.tolist(), is_missing)
+        case Ranges():
+            return python_values(column.joined(), is_text)
         case Picks(names, places):
             return [names[place] for place in places.tolist()]
         case TextLists(bounds, texts):

@@ -1,5 +1,6 @@
 """Streams of directories, as Spark drives them: offsets, partitions, rows; all but Spark itself."""
 
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +16,13 @@ from pocketmq.format.names import ABORT_FILE, CHECKPOINT_FILE, OWN_DIRECTORY
 from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.model.errors import Corruption
 from pocketmq.model.message import OFFSET_MAX
+from pocketmq.rebuild.log_files import records_end
+from pocketmq.spark import durable_end
+from pocketmq.spark import log_stream as module
 from pocketmq.spark.data_source import PocketSource
-from pocketmq.spark.durable_end import durable_log, snapshot_end
+from pocketmq.spark.durable_end import DurableLogs, durable_log, snapshot_end
 from pocketmq.spark.log_stream import (
+    Batch,
     LogStream,
     begin_at_time,
     end_of_batch,
@@ -223,12 +228,71 @@ def test_damage_below_the_durable_end_is_never_skipped(tmp_path: Path) -> None:
 def test_large_batches_are_cut_at_records(tmp_path: Path) -> None:
     log = small_log(tmp_path)
     found = durable_log(tmp_path)
-    parts = stretches_between(found.files, log.places[2], log.end, workers=2, piece_size=300)
+    batch = Batch(log.places[2], log.end)
+    parts = stretches_between(found.files, batch, workers=2, piece_size=300)
     assert len(parts) > len(found.files)
     begins = [one.part.begin for one in parts]
     assert {at for at in begins if at % FILE_SIZE} <= set(log.places)
     assert begins[0] == log.places[2]
     assert [one.part.end for one in parts] == [*begins[1:], log.end]
+
+
+def test_the_walk_that_limits_a_batch_also_cuts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POINT_SIZE", 200)
+    monkeypatch.setattr(module, "cut_points", lambda task: pytest.fail("a second walk"))
+    log = small_log(tmp_path)
+    reader = stream(tmp_path, piece_size="400", maxOffsetsPerTrigger="1000")
+    begin = offset_of(log.places[2])
+    end = reader.latestOffset(begin, ReadMaxRows(1_000))
+    ranges = [part.value[0].part for part in reader.partitions(begin, end)]
+    assert len(ranges) > len(durable_log(tmp_path).files)
+    assert {one.begin for one in ranges if one.begin % FILE_SIZE} <= set(log.places)
+    assert [one.end for one in ranges] == [*(one.begin for one in ranges[1:]), log.end]
+    monkeypatch.undo()
+    again = stream(tmp_path, piece_size="400")
+    assert rows_of(reader, begin, end) == rows_of(again, begin, end), "as after a restart"
+
+
+def test_damage_is_in_one_range_of_a_limited_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "POINT_SIZE", 200)
+    log = LogBytes(tmp_path, 1 << 14)
+    for number in range(30):
+        log.add(queue_offset=number)
+    log.damage(log.places[17], b"\0" * 40)
+    log.close()
+    marked(tmp_path, log.end)
+    options = {"columns": "queue_offset", "on_damage": "skip", "piece_size": "400"}
+    reader = stream(tmp_path, **options)
+    rows = rows_of(reader, BEGIN, reader.latestOffset(BEGIN, ReadMaxRows(1_000)))
+    assert rows == rows_of(stream(tmp_path, **options), BEGIN, offset_of(log.end))
+    assert sum(damage is not None for _, damage in rows) == 1
+
+
+def test_the_end_of_a_stopped_log_is_searched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, logs, searches = two_topics(tmp_path), DurableLogs(tmp_path), list[int]()
+
+    def counted(files: list[Any]) -> int:
+        searches.append(len(files))
+        return records_end(files)
+
+    monkeypatch.setattr(durable_end, "records_end", counted)
+    last = Path(durable_log(tmp_path).files[-1].path)
+    searches.clear()
+    assert [logs.now().upto for _ in range(2)] == [log.end] * 2
+    assert len(searches) == 2, "the file was written just now, and may get another record unseen"
+    for second, count in ((1, 3), (2, 4)):
+        os.utime(last, (second, second))
+        assert [logs.now().upto for _ in range(3)] == [log.end] * 3
+        assert len(searches) == count
+    content = last.read_bytes()
+    last.write_bytes(content[: log.places[-1] % FILE_SIZE].ljust(len(content), b"\0"))
+    assert logs.now().upto == log.places[-1]
 
 
 def test_limits_and_times_are_found_in_any_file(tmp_path: Path) -> None:

@@ -64,6 +64,11 @@ class RowFilter:
         is_users = not (is_system_topic(topic) or is_group_topic(topic))
         return is_users and re.fullmatch(self.pattern, topic) is not None
 
+    @property
+    def takes_every_queue(self) -> bool:
+        """Whether neither topics, nor a pattern, nor floors select rows."""
+        return self.topics is None and not self.pattern and not self.floors
+
     def of_queues(
         self, keys: Sequence[QueueKey], queue: NDArray[np.int64], queue_offset: NDArray[np.int64]
     ) -> NDArray[np.bool_] | None:
@@ -72,7 +77,7 @@ class RowFilter:
         keys    the queues
         queue   index in `keys` of each row's queue
         """
-        if self.topics is None and not self.pattern and not self.floors:
+        if self.takes_every_queue:
             return None
         wanted = np.array([self.has_topic(topic) for topic, _ in keys], dtype=np.bool_)
         kept: NDArray[np.bool_] = wanted[queue]

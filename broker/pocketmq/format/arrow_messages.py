@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pocketmq.format.columns.heads import Heads
+from pocketmq.format.columns.heads import Heads, Numbers
 from pocketmq.format.columns.messages import (
     Column,
     Integers,
     MessageColumns,
     Picks,
+    Ranges,
     TextLists,
     Texts,
     decompressed_bodies,
@@ -78,7 +79,7 @@ def record_batches(
     stretches = decompressed_bodies(buffer, heads) if has_bodies else [(slice(None), None)]
     for stretch, bodies in stretches:
         part = heads.take(stretch)
-        messages = MessageColumns(buffer, part, queue[stretch], queues, bodies)
+        messages = MessageColumns(buffer, part, queue[stretch], queues, bodies, _gathered)
         arrays = [_array(c.read(messages), ARROW_TYPES[c.type]) for c in columns]
         yield stretch, batch_of(arrays, schema)
 
@@ -111,6 +112,8 @@ def _array(column: Column, arrow_type: Any) -> Any:
         return pa.array(column.values, arrow_type).take(pa.array(column.places))
     if isinstance(column, Texts):
         return _texts(column, arrow_type)
+    if isinstance(column, Ranges):
+        return _taken(*column)
     if isinstance(column, TextLists):
         texts = _texts(column.texts, pa.string())
         return pa.ListArray.from_arrays(pa.array(column.bounds), texts, type=arrow_type)
@@ -124,3 +127,24 @@ def _texts(texts: Texts, arrow_type: Any) -> Any:
         validity = pa.py_buffer(np.packbits(~texts.is_missing, bitorder="little"))
     parts = [validity, pa.py_buffer(texts.bounds), pa.py_buffer(texts.content)]
     return pa.Array.from_buffers(arrow_type, len(texts.bounds) - 1, parts)
+
+
+def _gathered(buffer: bytearray, begins: Numbers, sizes: Numbers) -> bytes:
+    if not len(begins):
+        return b""
+    content: bytes = _taken(buffer, begins, sizes).buffers()[2].to_pybytes()
+    return content
+
+
+def _taken(buffer: bytearray, begins: Numbers, sizes: Numbers) -> Any:
+    """Returns copies of ascending ranges of a buffer as a binary array; makes no Python objects.
+
+    The array of all ranges and of the bytes between them needs only bounds. Every second of its
+    elements is taken.
+    """
+    bounds = np.empty(2 * len(begins), dtype=np.int32)
+    bounds[0::2], bounds[1::2] = begins, begins + sizes
+    assert (bounds[1:] >= bounds[:-1]).all(), "ranges of a buffer are not in order"
+    parts = [None, pa.py_buffer(bounds), pa.py_buffer(buffer)]
+    every = pa.Array.from_buffers(pa.binary(), max(len(bounds) - 1, 0), parts)
+    return every.take(pa.array(np.arange(0, len(bounds), 2, dtype=np.int32)))

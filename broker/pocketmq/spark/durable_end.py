@@ -10,7 +10,9 @@ Records after that end may disappear in a power cut. A stream that had read them
 messages that the broker never had.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from time import time_ns
 from typing import Final, NamedTuple
 
 from pocketmq.files.directory_lock import held_by
@@ -43,12 +45,61 @@ class DurableLog(NamedTuple):
         return self.files[0].base if self.files else self.upto
 
 
+class KnownEnd(NamedTuple):
+    """The end of a stopped log, and the state of its last file then."""
+
+    file: LogFile
+    state: tuple[int, int]
+    end: int
+
+
+SETTLED_NS: Final = 1_000_000_000
+"""Least age of a modification time with which a file counts as known: a later change of the file
+certainly gets another time."""
+
+
+class DurableLogs:
+    """The log of one store, call after call; the end of a stopped log is searched once."""
+
+    __slots__ = ("_known", "_store")
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._known: KnownEnd | None = None
+
+    def now(self) -> DurableLog:
+        """Returns the log as `durable_log` does.
+
+        Errors   WrongFileSize, StoreGap, StrayFile
+        Cost     two small files and a directory; of a RocketMQ store that has stopped, also the
+                 last file if it has changed
+        """
+        return _durable(self._store, self._records_end)
+
+    def _records_end(self, files: list[LogFile]) -> int:
+        if not files:
+            return 0
+        file, begun_ns, known = files[-1], time_ns(), self._known
+        stat = Path(file.path).stat()
+        state = (stat.st_ino, stat.st_mtime_ns)
+        if known is not None and known[:2] == (file, state):
+            return known.end
+        end = records_end(files)
+        is_settled = begun_ns - stat.st_mtime_ns > SETTLED_NS
+        self._known = KnownEnd(file, state, end) if is_settled else None
+        return end
+
+
 def durable_log(store: Path) -> DurableLog:
     """Returns the log of a store, which another process may be writing.
 
     Errors   WrongFileSize, StoreGap, StrayFile
     Cost     two small files and a directory; of a RocketMQ store that has stopped, the last file
     """
+    return _durable(store, records_end)
+
+
+def _durable(store: Path, end_of: Callable[[list[LogFile]], int]) -> DurableLog:
     for look in range(LOOKS):
         try:
             mark, flushed_ms = _marks(store)
@@ -62,7 +113,7 @@ def durable_log(store: Path) -> DurableLog:
         return DurableLog(files, mark, None)
     if (store / ABORT_FILE).exists():
         return DurableLog(files, OFFSET_MAX, flushed_ms)
-    return DurableLog(files, records_end(files), None)
+    return DurableLog(files, end_of(files), None)
 
 
 def snapshot_end(store: Path) -> int:

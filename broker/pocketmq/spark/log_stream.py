@@ -11,7 +11,7 @@ One physical offset is the position in all queues, also in those that are create
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from pocketmq.format.columns.queues import QueueTable
 from pocketmq.model.message import OFFSET_MAX, QueueKey
 from pocketmq.rebuild.log_files import LogFile, may_hold
 from pocketmq.rebuild.plan import Range, cut_points
-from pocketmq.spark.durable_end import DurableLog, durable_log
+from pocketmq.spark.durable_end import DurableLog, DurableLogs
 from pocketmq.spark.queue_offsets import MessagesLost
 from pocketmq.spark.stream_request import (
     EARLIEST_NUMBER,
@@ -47,31 +47,69 @@ PIECE_SIZE_MIN: Final = 16 * 1024 * 1024
 """Lower limit of the bytes of a partition, as each partition costs some 50 ms."""
 WALK_MAX: Final = 1 << 30
 """Upper limit of the bytes of a batch that has an upper limit of messages."""
+POINT_SIZE: Final = 1024 * 1024
+"""Distance in bytes of the record starts that the plan of a batch keeps."""
 PLACE: Final = "physical_offset"
 FLOORS: Final = "floors"
 
 
 # -- planning --------------------------------------------------------------------------------------
+class Batch(NamedTuple):
+    """The range [begin, end) of the log, and what a walk over it found.
+
+    places   starts of records in it, at least POINT_SIZE bytes apart; None: nothing walked over it,
+             or it has damage
+    """
+
+    begin: int
+    end: int
+    places: Sequence[int] | None = None
+
+
 def end_of_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int | None) -> int:
-    """Returns the physical offset at which a batch that begins at `begin` ends.
+    """Returns the physical offset at which a batch that begins at `begin` ends."""
+    return next_batch(log, begin, wanted, count_max).end
+
+
+def next_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int | None) -> Batch:
+    """Returns the batch that begins at `begin`.
 
     count_max   upper limit of wanted messages; None: no limit
-    Cost        0.5 µs a record if there is a limit, or the durable end is a store time; else none
+    Cost        0.4 µs a record if there is a limit, or the durable end is a store time; else none
     """
     if count_max is None and log.before_ms is None:
-        return max(log.upto, begin)
+        return Batch(begin, max(log.upto, begin))
     queues, left, end = QueueTable(), OFFSET_MAX if count_max is None else count_max, begin
+    places, bases = _Places(begin), {file.base for file in log.files}
     for chunk in _chunks(log.files, begin, log.upto):
         heads = chunk.heads
+        places.note(heads.physical_offset, is_next=int(heads.physical_offset[0]) in {end, *bases})
         counts = _counts(chunk, wanted, queues)
         late = _first_late(heads.store_timestamp_ms, log.before_ms)
         fitting = min(int(np.searchsorted(counts, left)) + 1, late)
         if fitting < len(heads):
-            return int(heads.physical_offset[fitting])
+            return Batch(begin, int(heads.physical_offset[fitting]), places.found)
         end, left = chunk.end, left - int(counts[-1])
         if left <= 0 or (count_max is not None and end - begin >= WALK_MAX):
-            return end
-    return end if log.before_ms is not None else max(log.upto, begin)
+            return Batch(begin, end, places.found)
+    return Batch(begin, end if log.before_ms is not None else max(log.upto, begin), places.found)
+
+
+class _Places:
+    __slots__ = ("_following", "found")
+
+    def __init__(self, begin: int) -> None:
+        self._following = begin + POINT_SIZE
+        self.found: list[int] | None = []
+
+    def note(self, places: NDArray[np.int64], *, is_next: bool) -> None:
+        if not is_next:
+            self.found = None
+        if self.found is None:
+            return
+        while (number := int(np.searchsorted(places, self._following))) < len(places):
+            self.found.append(int(places[number]))
+            self._following = self.found[-1] + POINT_SIZE
 
 
 def _chunks(files: Sequence[LogFile], begin: int, upto: int) -> Iterator[Chunk]:
@@ -86,6 +124,8 @@ def _chunks(files: Sequence[LogFile], begin: int, upto: int) -> Iterator[Chunk]:
 
 def _counts(chunk: Chunk, wanted: RowFilter, queues: QueueTable) -> NDArray[np.int64]:
     """Returns for each record the number of wanted records up to it."""
+    if wanted.takes_every_queue:
+        return np.arange(1, len(chunk.heads) + 1)
     numbers = queues.number(chunk.buffer, chunk.heads)
     kept = wanted.of_queues(queues.keys, numbers, chunk.heads.queue_offset)
     counts: NDArray[np.int64] = np.cumsum(np.ones(len(numbers), np.int64) if kept is None else kept)
@@ -115,24 +155,36 @@ def begin_at_time(log: DurableLog, time_ms: int) -> int:
 
 
 def stretches_between(
-    files: Sequence[LogFile], begin: int, end: int, *, workers: int, piece_size: int = 0
+    files: Sequence[LogFile], batch: Batch, *, workers: int, piece_size: int = 0
 ) -> list[Stretch]:
-    """Returns the ranges of the log from `begin` to `end`, both starts or ends of records.
+    """Returns the ranges of a batch, whose ends are starts or ends of records.
 
     workers      number of concurrent tasks
     piece_size   approximate bytes of a range; 0: as many as there are workers, but not small
-    Cost         0.3 µs a record of the files that are cut
+    Cost         0.3 µs a record of the files that are cut, unless a walk found starts of records
     """
+    begin, end, _ = batch
     piece = piece_size or max((end - begin) // workers, PIECE_SIZE_MIN)
     ranges: list[Range] = []
     for file in files:
         part = Range(file, max(file.base, begin), min(file.end, end))
         if part.begin >= part.end:
             continue
-        points = cut_points((part, piece)) if part.end - part.begin > piece + piece // 2 else []
+        is_long = part.end - part.begin > piece + piece // 2
+        points = _points(part, piece, batch.places) if is_long else []
         ranges += [Range(file, *pair) for pair in pairwise([part.begin, *points, part.end])]
     # All bytes below the durable end were once records: unreadable bytes are damage.
     return [Stretch(part, 0, is_followed=True) for part in ranges]
+
+
+def _points(part: Range, piece: int, places: Sequence[int] | None) -> list[int]:
+    if places is None or piece < 2 * POINT_SIZE:
+        return cut_points((part, piece))
+    points: list[int] = []
+    for place in places:
+        if (points or [part.begin])[-1] + piece <= place < part.end:
+            points.append(place)
+    return points
 
 
 # -- the reader ------------------------------------------------------------------------------------
@@ -142,12 +194,14 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, request: StreamRequest, schema: StructType) -> None:
         self._request = request
         self._reader = StoreReader(request.rows, schema)
+        self._logs = DurableLogs(request.rows.store)
+        self._next: Batch | None = None
         self._target: int | None = None
         self._last: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
         """Returns the offset of a stream without a checkpoint."""
-        request, log = self._request, durable_log(self._request.rows.store)
+        request, log = self._request, self._logs.now()
         if request.starting_ms is not None:
             return offset_of(begin_at_time(log, request.starting_ms))
         if request.starting == LATEST:
@@ -164,12 +218,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Errors   MessagesLost
         """
-        log, floors = durable_log(self._request.rows.store), _floors(start)
+        log, floors = self._logs.now(), _floors(start)
         begin = self._begin_in(log, start[PLACE])
         if self._target is not None:
             log = log._replace(upto=min(log.upto, self._target))
         count_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = end_of_batch(log, begin, self._wanted(floors), count_max)
+        self._next = next_batch(log, begin, self._wanted(floors), count_max)
+        end = self._next.end
         assert end >= begin, (begin, end)
         self._last = offset_of(end if log.before_ms is not None else max(log.upto, end), floors)
         return offset_of(end, floors)
@@ -185,7 +240,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
         """Limits the stream to the present durable end."""
-        log = durable_log(self._request.rows.store)
+        log = self._logs.now()
         self._target = end_of_batch(log, log.begin, self._request.rows.wanted, None)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -193,10 +248,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Errors   MessagesLost
         """
-        rows, log = self._request.rows, durable_log(self._request.rows.store)
+        rows, log = self._request.rows, self._logs.now()
         begin, floors = self._begin_in(log, start[PLACE]), _floors(end)
+        batch = Batch(begin, end[PLACE])
+        if self._next is not None and self._next[:2] == batch[:2]:
+            batch = self._next
         parts = stretches_between(
-            log.files, begin, end[PLACE], workers=rows.workers, piece_size=rows.piece_size
+            log.files, batch, workers=rows.workers, piece_size=rows.piece_size
         )
         return [InputPartition((part, floors)) for part in parts]
 

@@ -71,6 +71,21 @@ class Texts(NamedTuple):
         return [self.content[begin:end] for begin, end in pairwise(ends)]
 
 
+class Ranges(NamedTuple):
+    """Bodies that are still in the buffer: number n is buffer[begins[n] : begins[n] + sizes[n]].
+
+    They are valid until the buffer is reused.
+    """
+
+    buffer: bytearray
+    begins: Numbers
+    sizes: Numbers
+
+    def joined(self) -> Texts:
+        """Returns copies of the bodies."""
+        return Texts(_bounds(self.sizes), b"".join(_slices(*self)))
+
+
 class Picks(NamedTuple):
     """Dictionary-encoded strings: number n is values[places[n]]."""
 
@@ -93,7 +108,17 @@ class TextMaps(NamedTuple):
     values: Texts
 
 
-Column = Integers | Texts | Picks | TextLists | TextMaps
+Column = Integers | Texts | Ranges | Picks | TextLists | TextMaps
+
+Gather = Callable[[bytearray, Numbers, Numbers], bytes]
+"""Joins the bytes of a buffer that begins and sizes name."""
+
+
+def joined_pieces(buffer: bytearray, begins: Numbers, sizes: Numbers) -> bytes:
+    """Returns short texts, joined."""
+    # Views of them would cost three times as much: Python's garbage collector counts views.
+    pairs = zip(begins.tolist(), (begins + sizes).tolist(), strict=True)
+    return b"".join([buffer[begin:end] for begin, end in pairs])
 
 
 class MessageColumns:
@@ -101,6 +126,7 @@ class MessageColumns:
 
     queue          the records' queue numbers in the table
     decompressed   the bodies to return; None: bodies as stored
+    gather         joins short texts
     """
 
     def __init__(
@@ -110,12 +136,14 @@ class MessageColumns:
         queue: Numbers,
         queues: QueueTable,
         decompressed: list[bytes] | None = None,
+        gather: Gather = joined_pieces,
     ) -> None:
         self._buffer = buffer
         self._heads = heads
         self._queue = queue
         self._queues = queues
         self._decompressed = decompressed
+        self._gather = gather
 
     @cached_property
     def _spans(self) -> PropertySpans:
@@ -184,13 +212,11 @@ class MessageColumns:
         hosts = map(bytes, _slices(self._buffer, begins, sizes))
         return zip(hosts, heads.physical_offset.tolist(), strict=True)
 
-    def bodies(self) -> Texts:
+    def bodies(self) -> Texts | Ranges:
         """Returns the bodies."""
         if self._decompressed is not None:
             return _joined(self._decompressed)
-        heads = self._heads
-        slices = _slices(self._buffer, heads.body_begin, heads.body_size)
-        return Texts(_bounds(heads.body_size), b"".join(slices))
+        return Ranges(self._buffer, self._heads.body_begin, self._heads.body_size)
 
     def unique_keys(self) -> Texts:
         """Returns the unique keys."""
@@ -217,16 +243,17 @@ class MessageColumns:
         return self._optional(self._spans.tags)
 
     def _optional(self, spans: Spans) -> Texts:
-        sizes = np.zeros(len(self._heads), dtype=np.int64)
-        sizes[spans.record] = spans.length
-        texts = _sound(_joined(_slices(self._buffer, spans.begin, spans.length)))
+        texts = self._gathered(spans.begin, spans.length)
         return _spread(texts, spans.record, len(self._heads))
 
     def keys(self) -> TextLists:
         """Returns the keys of each record."""
         pieces, _ = split_keys(self._buffer, self._spans.keys)
-        texts = _sound(_joined(_slices(self._buffer, pieces.begin, pieces.length)))
+        texts = self._gathered(pieces.begin, pieces.length)
         return TextLists(_bounds_of(pieces.record, len(self._heads)), texts)
+
+    def _gathered(self, begins: Numbers, sizes: Numbers) -> Texts:
+        return _sound(Texts(_bounds(sizes), self._gather(self._buffer, begins, sizes)))
 
     @cached_property
     def _maps(self) -> TextMaps:
