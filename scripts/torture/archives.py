@@ -70,8 +70,8 @@ class Life:
                 await client.admin.create_topic(TOPIC, queue_count=4)
             senders = [asyncio.create_task(one_sender(client)) for _ in range(SENDERS)]
             await asyncio.sleep(seconds)
+            self.lost_at = monotonic()  # The end also removes files, which takes a while.
             end()
-            self.lost_at = monotonic()
             await asyncio.gather(*senders, return_exceptions=True)
 
 

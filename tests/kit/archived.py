@@ -5,7 +5,7 @@ archive.ship()                      a round of the store in tmp_path / "s"
 await archive.bodies()              what the store of the last moment has in T
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,24 @@ class FailingObjects(Objects):
         assert self._left >= 0
 
 
+class BusyObjects(FailingObjects):
+    """Objects that call a function before the next write after `call` was set."""
+
+    def __init__(self, objects: Objects) -> None:
+        super().__init__(objects, -1)
+        self.call: Callable[[], object] | None = None
+
+    def put(self, name: str, pieces: Iterable[bytes]) -> None:
+        """Writes an object, after the call."""
+        call, self.call = self.call, None
+        if call is not None:
+            call()
+        super().put(name, pieces)
+
+    def _count(self) -> None:
+        pass
+
+
 class Archive:
     """A store's archive, and the clock of its shipper."""
 
@@ -99,6 +117,17 @@ class Archive:
         assert self._shipper is not None
         self.now_ms += 1_000
         return self._shipper.round()
+
+    def ship_alone(self) -> Shipped:
+        """Runs a round without upkeep, a second later than the last one."""
+        assert self._shipper is not None
+        self.now_ms += 1_000
+        return self._shipper.ship()
+
+    def upkeep(self) -> str:
+        """Runs the upkeep."""
+        assert self._shipper is not None
+        return self._shipper.upkeep()
 
     def prune(self, keep_ms: int) -> None:
         """Removes old moments."""

@@ -20,13 +20,13 @@ def longest(durations: list[float], every_s: float = 1.0) -> float:
 
 @pytest.mark.parametrize("duration", [0.0, 0.04, 0.18, 0.4])
 def test_rounds_of_one_duration(duration: float) -> None:
-    assert 0.8 <= longest([duration] * 20) <= 1.0
+    assert 0.5 <= longest([duration] * 20) <= 1.0
 
 
 def test_rounds_that_get_slower_slowly() -> None:
     assert longest([0.02 * 1.2**number for number in range(17)]) <= 1.0
-    assert longest([0.02, 0.2] * 9) <= 1.0
-    assert longest([0.3, *[0.02, 0.02, 0.3] * 9]) <= 1.0
+    assert longest([0.02, 0.5] * 9) <= 1.0
+    assert longest([0.02, 0.02, 0.5] * 9) <= 1.0, "one slow round among quick ones is in time"
 
 
 def test_rounds_that_take_longer_than_the_time_follow_one_another() -> None:

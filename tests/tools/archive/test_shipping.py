@@ -16,7 +16,7 @@ from pocketmq.tools.archive import append_only as module
 from pocketmq.tools.archive.catalog import LOG, MOMENTS, TIMER, LogPart, parts_of
 from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.golden_stores import GoldenStores
-from tests.kit.archived import Archive, FailingObjects, Stopped
+from tests.kit.archived import Archive, BusyObjects, FailingObjects, Stopped
 from tests.kit.backed_up import fill, stocked
 from tests.kit.golden_log import files_below
 from tests.kit.log_bytes import views
@@ -111,6 +111,38 @@ async def test_many_small_parts_become_one(tmp_path: Path, monkeypatch: pytest.M
             archive.ship()
             assert len(spans(archive)) <= 4
     assert await archive.bodies() == numbered(12)
+
+
+async def test_rounds_go_on_while_small_parts_become_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SMALL_MAX", 3)
+    archive = Archive(tmp_path)
+    busy = BusyObjects(archive.objects)
+    archive.begin(busy)
+    async with store_at(tmp_path / "s") as store:
+        for count in range(9):
+            await fill(store, count, count + 1)
+            assert archive.ship_alone().is_new
+        assert len(spans(archive)) == 9, "no round waits for a merge"
+        await fill(store, 9, 10)
+        lost_ms = 0
+
+        def round_meanwhile() -> None:
+            nonlocal lost_ms
+            assert archive.ship_alone().is_new
+            lost_ms = archive.now_ms
+
+        busy.call = round_meanwhile
+        assert archive.upkeep() == ""
+        assert lost_ms, "the upkeep wrote a large part"
+        assert len(spans(archive)) == 2
+        assert await archive.bodies(lost_ms) == numbered(10)
+        await fill(store, 10, 30)
+        archive.ship()
+    assert await archive.bodies() == numbered(30)
+    archive.begin()
+    assert not archive.ship().size
 
 
 async def test_no_round_ships_more_than_small_parts_again(

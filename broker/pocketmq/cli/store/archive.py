@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -143,26 +144,73 @@ def _go_on(
     """Ships rounds until `stopped` is set; returns the last result."""
     from pocketmq.tools.archive.pace import Pace
 
-    shipped, pruned_ms, target, pace = None, wall_ms(), shipper.target, Pace(every_s)
+    shipped, target, pace = None, shipper.target, Pace(every_s)
     retry_s, pause_s = 0.0, every_s * FIRST_PART
-    while not stopped.wait(retry_s or pause_s):
-        begun_s = monotonic()
+    with _Upkeep(shipper, reports, keep_ms) as upkeep:
+        while not stopped.wait(retry_s or pause_s):
+            begun_s = monotonic()
+            try:
+                shipped = shipper.ship()
+            except OSError as error:
+                retry_s = min(max((retry_s or every_s) * 2, 1.0), RETRY_S_MAX)
+                talk(f"{moment(wall_ms())} {target}: {error}; trying again in {retry_s:.0f} s")
+                continue
+            if retry_s:
+                talk(f"{moment(wall_ms())} {target}: shipped up to {shipped.upto} again")
+                retry_s = 0.0
+            _report(shipped)
+            upkeep.follow(shipped.upto)
+            pause_s = pace.pause(begun_s, monotonic())
+    return shipped._replace(damage=upkeep.damage) if shipped is not None else None
+
+
+class _Upkeep:
+    """Upkeep of an archive in a thread of its own, so that no round waits for it.
+
+    Rounds that end meanwhile share the next upkeep. Leaving the context waits for the last one.
+    """
+
+    def __init__(self, shipper: "Shipper", reports: "ArchiveReports", keep_ms: int | None) -> None:
+        self._shipper, self._reports, self._keep_ms = shipper, reports, keep_ms
+        self._pruned_ms = wall_ms()
+        self._upto = -1
+        self._pool = ThreadPoolExecutor(1)
+        self._running: Future[None] | None = None
+        self.damage = ""
+        """The damage that the last upkeep found."""
+
+    def __enter__(self) -> "_Upkeep":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown()
+        if self._running is not None:
+            self._running.result()
+            if not any(error):
+                self._once()
+
+    def follow(self, upto: int) -> None:
+        """Begins an upkeep after a round, unless one is running.
+
+        Errors   those of the one before, except OSError
+        """
+        self._upto = upto
+        if self._running is None or self._running.done():
+            if self._running is not None:
+                self._running.result()
+            self._running = self._pool.submit(self._once)
+
+    def _once(self) -> None:
         try:
-            shipped = shipper.round()
-            if keep_ms is not None and wall_ms() - pruned_ms > PRUNE_EVERY_MS:
-                shipper.prune(keep_ms)
-                pruned_ms = wall_ms()
+            self._reports.report(self._upto, wall_ms())
+            self.damage = self._shipper.upkeep()
+            if self.damage:
+                talk(f"Damage: {self.damage}")
+            if self._keep_ms is not None and wall_ms() - self._pruned_ms > PRUNE_EVERY_MS:
+                self._shipper.prune(self._keep_ms)
+                self._pruned_ms = wall_ms()
         except OSError as error:
-            retry_s = min(max((retry_s or every_s) * 2, 1.0), RETRY_S_MAX)
-            talk(f"{moment(wall_ms())} {target}: {error}; trying again in {retry_s:.0f} s")
-            continue
-        if retry_s:
-            talk(f"{moment(wall_ms())} {target}: shipped up to {shipped.upto} again")
-            retry_s = 0.0
-        reports.report(shipped.upto, wall_ms())
-        _report(shipped)
-        pause_s = pace.pause(begun_s, monotonic())
-    return shipped
+            talk(f"{moment(wall_ms())} {self._shipper.target}: upkeep: {error}; trying again")
 
 
 def _report(shipped: "Shipped") -> None:

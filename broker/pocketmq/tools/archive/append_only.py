@@ -59,7 +59,7 @@ class AppendOnly:
     The parameters `files` of methods are the log's present files in the store.
     """
 
-    __slots__ = ("_objects", "_parts", "_prefix", "_tail", "upto")
+    __slots__ = ("_grown", "_objects", "_parts", "_prefix", "_tail", "upto")
 
     def __init__(self, objects: Objects, prefix: str) -> None:
         self._objects = objects
@@ -69,6 +69,8 @@ class AppendOnly:
         """Offset after the last archived byte; -1: nothing is archived."""
         self._tail = b""
         """The last bytes that this object shipped."""
+        self._grown: dict[LogFile, None] = {}
+        """Files with new parts since the last merge."""
 
     @property
     def last(self) -> LogPart | None:
@@ -138,8 +140,23 @@ class AppendOnly:
                 continue
             gap += begin - self.upto if self.upto >= 0 else 0
             self._put(file, begin, end, advance)
-            self._merge(file)
+            self._grown[file] = None
         return gap
+
+    def merge(self) -> None:
+        """Replaces small parts by large ones; another thread may run `ship` meanwhile.
+
+        Errors   OSError: the target fails; the next call does what is left
+        """
+        for file in list(self._grown):
+            self._grown.pop(file)  # Before the merge: it is added again if it grows meanwhile.
+            try:
+                self._merge(file)
+            except FileRemoved:
+                continue
+            except OSError:
+                self._grown[file] = None
+                raise
 
     def _check_tail(self, files: list[LogFile]) -> None:
         begin, end = self.upto - len(self._tail), self.upto

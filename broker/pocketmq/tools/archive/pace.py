@@ -6,7 +6,7 @@ FADING: Final = 0.9
 """Factor by which the expected duration of a round falls after each faster round."""
 MARGIN: Final = 1.25
 """Ratio of the time that is planned for a round to its expected duration."""
-ROOM_PART: Final = 0.2
+ROOM_PART: Final = 0.5
 """Least time that is planned for a round, as a part of `every_s`, so that a single slow round still
 ends in time."""
 PAUSE_PART: Final = 0.05

@@ -3,8 +3,8 @@
     tables that hold offsets ─► timer log ─► log up to its durable offset ─► other tables ─► moment
 
 The order is that of a backup (tools/copies.py), so every moment can be restored. The store is
-neither written to nor locked. Each round ships the new bytes of a log as one part. Several small
-parts are later replaced by a large one, and all parts of a full log file by a single part.
+neither written to nor locked. Each round ships the new bytes of a log as one part. Upkeep, which
+may take longer than a round, replaces several small parts by a large one.
 """
 
 from collections.abc import Callable
@@ -77,6 +77,8 @@ class Shipper:
         """Time of the last moment."""
         self._files = SmallFiles(disk, directory, objects)
         self._last: tuple[object, ...] = ()
+        self._checked = max(self._log.upto, 0)
+        """Offset up to which the shipped bytes were searched for damage."""
 
     @property
     def target(self) -> str:
@@ -106,6 +108,31 @@ class Shipper:
             raise NotAStore(path=self._objects.target, why=why)
 
     def round(self, advance: Advance = no_advance) -> Shipped:
+        """Ships all new bytes, then does the upkeep.
+
+        Errors   as of `ship` and `upkeep`
+        """
+        shipped = self.ship(advance)
+        return shipped._replace(damage=self.upkeep())
+
+    def upkeep(self) -> str:
+        """Replaces small parts by large ones, and searches the shipped bytes for damage.
+
+        Another thread may run `ship` meanwhile. A machine that is lost during upkeep loses nothing
+        by it.
+
+        Returns  path, offset and reason of the first damage since the last call; "" without damage
+        Errors   OSError: the target fails; StrayFile, WrongFileSize, StoreGap
+        """
+        end = max(self._log.upto, self._checked)
+        files = find_log_files(self._directory, self._log_file_bytes)
+        damage = damage_between(files, self._checked, end)
+        self._checked = end
+        self._log.merge()
+        self._timer.merge()
+        return damage
+
+    def ship(self, advance: Advance = no_advance) -> Shipped:
         """Ships all bytes that are new since the last round.
 
         Errors   OSError: the target fails; the next round ships the missing bytes
@@ -133,9 +160,8 @@ class Shipper:
         if is_new:
             self._objects.put(moment.name, [moment.encode()])
             self._last, self._time_ms = content, now
-        damage = damage_between(log, max(before, 0), end)
         size = max(end - max(before, begin), 0)
-        return Shipped(max(self._log.upto, begin), size, is_new, gap, damage)
+        return Shipped(max(self._log.upto, begin), size, is_new, gap)
 
     def prune(self, keep_ms: int) -> None:
         """Removes whole hours of moments older than `keep_ms`, and the bytes only they need."""
