@@ -22,8 +22,8 @@ from pocketmq.spark import log_stream as module
 from pocketmq.spark.data_source import PocketSource
 from pocketmq.spark.durable_end import DurableLogs, durable_log, snapshot_end
 from pocketmq.spark.log_stream import (
-    Batch,
     LogStream,
+    PlannedBatch,
     begin_at_time,
     end_of_batch,
     offset_of,
@@ -228,7 +228,7 @@ def test_damage_below_the_durable_end_is_never_skipped(tmp_path: Path) -> None:
 def test_large_batches_are_cut_at_records(tmp_path: Path) -> None:
     log = small_log(tmp_path)
     found = durable_log(tmp_path)
-    batch = Batch(log.places[2], log.end)
+    batch = PlannedBatch(log.places[2], log.end)
     parts = stretches_between(found.files, batch, workers=2, piece_size=300)
     assert len(parts) > len(found.files)
     begins = [one.part.begin for one in parts]

@@ -85,6 +85,7 @@ class DurableLogs:
         if known is not None and known[:2] == (file, state):
             return known.end
         end = records_end(files)
+        assert end <= file.end, (end, file)
         is_settled = begun_ns - stat.st_mtime_ns > SETTLED_NS
         self._known = KnownEnd(file, state, end) if is_settled else None
         return end

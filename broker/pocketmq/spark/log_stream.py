@@ -54,7 +54,7 @@ FLOORS: Final = "floors"
 
 
 # -- planning --------------------------------------------------------------------------------------
-class Batch(NamedTuple):
+class PlannedBatch(NamedTuple):
     """The range [begin, end) of the log, and what a walk over it found.
 
     places   starts of records in it, at least POINT_SIZE bytes apart; None: nothing walked over it,
@@ -71,14 +71,16 @@ def end_of_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int 
     return next_batch(log, begin, wanted, count_max).end
 
 
-def next_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int | None) -> Batch:
+def next_batch(
+    log: DurableLog, begin: int, wanted: RowFilter, count_max: int | None
+) -> PlannedBatch:
     """Returns the batch that begins at `begin`.
 
     count_max   upper limit of wanted messages; None: no limit
     Cost        0.4 µs a record if there is a limit, or the durable end is a store time; else none
     """
     if count_max is None and log.before_ms is None:
-        return Batch(begin, max(log.upto, begin))
+        return PlannedBatch(begin, max(log.upto, begin))
     queues, left, end = QueueTable(), OFFSET_MAX if count_max is None else count_max, begin
     places, bases = _Places(begin), {file.base for file in log.files}
     for chunk in _chunks(log.files, begin, log.upto):
@@ -88,11 +90,13 @@ def next_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int | 
         late = _first_late(heads.store_timestamp_ms, log.before_ms)
         fitting = min(int(np.searchsorted(counts, left)) + 1, late)
         if fitting < len(heads):
-            return Batch(begin, int(heads.physical_offset[fitting]), places.found)
+            return PlannedBatch(begin, int(heads.physical_offset[fitting]), places.found)
         end, left = chunk.end, left - int(counts[-1])
         if left <= 0 or (count_max is not None and end - begin >= WALK_MAX):
-            return Batch(begin, end, places.found)
-    return Batch(begin, end if log.before_ms is not None else max(log.upto, begin), places.found)
+            return PlannedBatch(begin, end, places.found)
+    return PlannedBatch(
+        begin, end if log.before_ms is not None else max(log.upto, begin), places.found
+    )
 
 
 class _Places:
@@ -109,6 +113,7 @@ class _Places:
             return
         while (number := int(np.searchsorted(places, self._following))) < len(places):
             self.found.append(int(places[number]))
+            assert self.found[-1] >= self._following, "starts of records are too near"
             self._following = self.found[-1] + POINT_SIZE
 
 
@@ -155,7 +160,7 @@ def begin_at_time(log: DurableLog, time_ms: int) -> int:
 
 
 def stretches_between(
-    files: Sequence[LogFile], batch: Batch, *, workers: int, piece_size: int = 0
+    files: Sequence[LogFile], batch: PlannedBatch, *, workers: int, piece_size: int = 0
 ) -> list[Stretch]:
     """Returns the ranges of a batch, whose ends are starts or ends of records.
 
@@ -195,7 +200,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._request = request
         self._reader = StoreReader(request.rows, schema)
         self._logs = DurableLogs(request.rows.store)
-        self._next: Batch | None = None
+        self._next: PlannedBatch | None = None
         self._target: int | None = None
         self._last: dict[str, Any] | None = None
 
@@ -250,7 +255,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         rows, log = self._request.rows, self._logs.now()
         begin, floors = self._begin_in(log, start[PLACE]), _floors(end)
-        batch = Batch(begin, end[PLACE])
+        batch = PlannedBatch(begin, end[PLACE])
         if self._next is not None and self._next[:2] == batch[:2]:
             batch = self._next
         parts = stretches_between(

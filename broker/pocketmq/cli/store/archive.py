@@ -194,6 +194,7 @@ class _Upkeep:
 
         Errors   those of the one before, except OSError
         """
+        assert upto >= 0
         self._upto = upto
         if self._running is None or self._running.done():
             if self._running is not None:
