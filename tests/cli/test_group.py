@@ -304,6 +304,19 @@ def test_what_waits_is_passed_over_with_yes(behind: LocalBroker) -> None:
     assert behind.stands("billing", "%DLQ%billing") == {0: 0}
 
 
+def test_a_plan_counts_what_is_skipped_in_queues_without_an_offset(broker: LocalBroker) -> None:
+    """The group would begin there at the first message, as its lag shows."""
+    broker.fill(3)
+    broker.fill(2, queue_id=1)
+    run("group", "create", "billing")
+    broker.stand("billing", "orders", q0=1)
+    assert "2 queues would change: 4 messages skipped" in run("group", "skip", "billing").err
+    ahead = run("group", "reset", "billing", "--topic", "orders", "--to", "latest")
+    assert "4 messages skipped" in ahead.err
+    back = run("group", "reset", "billing", "--topic", "orders", "--to", "earliest")
+    assert "2 queues would change: 1 message delivered again\n" in back.err
+
+
 def test_a_done_reset_reports_how_many_queues_changed(broker: LocalBroker) -> None:
     broker.fill(3)
     run("group", "create", "billing")

@@ -332,7 +332,7 @@ def test_the_kind_that_a_topic_lacks_leads_to_its_option(
 def test_lines_without_a_body_are_noted(broker: LocalBroker) -> None:
     done = run("produce", "orders", given="\n\n")
     assert (done.code, done.document) == (0, [])
-    assert done.err == "Note: nothing was sent: no line had a body\n"
+    assert done.err == "Note: nothing was sent to orders: no line had a body\n"
 
 
 def test_a_delivery_time_in_the_past_is_reported(broker: LocalBroker) -> None:

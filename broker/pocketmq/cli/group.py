@@ -279,7 +279,7 @@ def reset(
         if topic or not each.startswith(RETRY_PREFIX)  # Has only redeliveries to this group.
         for row in _reset(broker, name, each, target, queue_ids=queue_ids, dry_run=not yes)
     ]
-    show_moved(name, moved, out, is_done=yes)
+    show_moved(name, moved, out, is_done=yes, unread=0 if yes else _unread(broker, name, moved))
 
 
 def _reset(
@@ -331,7 +331,22 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
         for each in _topics(broker, name, topic)
         for row in _skipped(broker, name, each, is_done=yes)
     ]
-    show_moved(name, moved, out, is_done=yes)
+    show_moved(name, moved, out, is_done=yes, unread=0 if yes else _unread(broker, name, moved))
+
+
+def _unread(broker: BrokerConnection, name: str, moved: Sequence[MovedOffset]) -> int:
+    """Returns the number of messages that would be skipped in queues without an offset.
+
+    There the group would begin where it has a lag from, which only the broker computes.
+    """
+    new = {(row.topic, row.queue_id): row.new_offset for row in moved if row.old_offset is None}
+    if not new:
+        return 0
+    found = broker.ask(broker.admin.group_lag(name))
+    lags = [(new.get((each.topic, one.queue_id)), one) for each in found for one in each.queues]
+    # From the new offset on there are still `max_offset - at` messages to be delivered.
+    left = (one.lag_messages - (one.max_offset - at) for at, one in lags if at is not None)
+    return sum(max(0, count) for count in left)
 
 
 @group.asks(
@@ -356,8 +371,13 @@ def clone(
     show_moved(target, moved, out, is_done=yes)
 
 
-def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool) -> None:
-    """Prints old and new offsets; raises Failure if a change is only planned."""
+def show_moved(
+    group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool, unread: int = 0
+) -> None:
+    """Prints old and new offsets; raises Failure if a change is only planned.
+
+    unread   messages that the change would skip in queues where the group has no offset
+    """
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     count = sum(row.old_offset != row.new_offset for row in moved)
@@ -369,7 +389,7 @@ def show_moved(group: str, moved: Sequence[MovedOffset], out: Output, *, is_done
             return
         steps = [row.new_offset - row.old_offset for row in moved if row.old_offset is not None]
         amounts = (
-            (sum(step for step in steps if step > 0), "skipped"),
+            (sum(step for step in steps if step > 0) + unread, "skipped"),
             (-sum(step for step in steps if step < 0), "delivered again"),
         )
         effects = [f"{counted(amount, 'message')} {what}" for amount, what in amounts if amount]

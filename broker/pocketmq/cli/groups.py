@@ -113,6 +113,9 @@ class NamingGroup(click.Group):
             if ctx.parent is None and name.lower() in ADVICE:
                 text = f"there is no command {name!r}; {ADVICE[name.lower()]}"
                 raise click.UsageError(text, ctx)
+            if name.lower() == "help" and len(args) > 1 and self.get_command(ctx, args[1]):
+                text = f"there is no command {name!r}; see: {ctx.command_path} {args[1]} --help"
+                raise click.UsageError(text, ctx)
             right = self._right_name(ctx, name)
             hint = f"{ctx.command_path} {right}" if right else f"{ctx.command_path} --help"
             lead = "use" if right else "see"

@@ -208,7 +208,7 @@ def _send_groups(
         text = f"{error}; {sent}"
         raise Failure(text, Exit.FAILED, "correct the line, and send from it on") from error
     if is_empty:
-        talk("Note: nothing was sent: no line had a body")
+        talk(f"Note: nothing was sent to {topic}: no line had a body")
 
 
 def _talk_held_back(fields: Mapping[str, Any], topic: str, stored_ms: int = 0) -> None:

@@ -22,6 +22,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "--format": ("--output",),
     "--json": ("-o json",),
     "--force": ("--yes",),
+    "--sql": ("--filter",),
     "--data": ("--store",),
     "--data-dir": ("--store",),
     "--dir": ("--store",),
