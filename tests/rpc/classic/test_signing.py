@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from pocketmq.model.access import ResourceKind
+from pocketmq.model.access import Action, ResourceKind, resource_from_text
 from pocketmq.rpc.classic.service_table import TABLE
 from pocketmq.rpc.classic.signing import signed_by_fields
 from pocketmq.rpc.creations import Creations
@@ -19,6 +19,7 @@ from tests.kit.store_broker import StoreBroker
 from tests.kit.users import SECRET, access_of, grant_of
 from tests.rpc.classic.test_replies import reply_fields
 from tests.rpc.classic.test_send import short
+from tests.rpc.classic.test_transactions import begun, checked
 
 SEND: Final = short()
 
@@ -130,3 +131,43 @@ async def test_a_connection_that_ends_is_forgotten(broker: StoreBroker) -> None:
     assert len(access._open) == 1
     client.lose()
     assert not access._open
+
+
+def beat_of(*producer_groups: str) -> bytes:
+    """Returns the body of a producer's heartbeat."""
+    groups = [{"groupName": group} for group in producer_groups]
+    beat = {"clientID": ASKER, "producerDataSet": groups, "consumerDataSet": []}
+    return json.dumps(beat).encode()
+
+
+@pytest.mark.parametrize("gone", ["app", "admin"])
+async def test_each_user_of_a_connection_ends_its_heartbeats(
+    broker: StoreBroker, gone: str
+) -> None:
+    access = access_of(grant_of("app", "all", "group:*"))
+    client, sessions = guarded(broker, access), broker.sessions.classic
+    for user, group in (("app", "p"), ("admin", "q"), ("app", "p")):
+        body = beat_of(group)
+        assert (await client.ask(34, signed({}, body, user=user), body)).code == 0
+    assert len(access._open) == 2
+    assert sessions.groups.producer_groups == ["p", "q"]
+    access.table.roster.remove(gone)
+    access.refresh()
+    assert sessions.groups.producer_groups == []
+    assert client.wire.is_closed
+    client.lose()
+    assert not access._open
+
+
+async def test_a_producer_is_asked_by_the_right_of_its_last_heartbeat_s_user(
+    broker: StoreBroker,
+) -> None:
+    access = access_of(grant_of("app", "pub", "group:p"))
+    client, body = guarded(broker, access), beat_of("p")
+    await begun(broker, RemotingPair(broker.classic.service()))
+    for user in ("app", "admin"):
+        assert (await client.ask(34, signed({}, body, user=user), body)).code == 0
+    assert broker.transactions.producer_count("p") == 1
+    access.table.roster.revoke("app", frozenset({Action.PUB}), resource_from_text("group:p"))
+    access.refresh()
+    assert len(await checked(broker, client)) == 1

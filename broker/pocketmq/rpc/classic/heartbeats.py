@@ -37,6 +37,7 @@ class ClassicClients:
 
     __slots__ = (
         "_clock", "_consume", "_creates_groups", "_members", "_producers", "_sessions", "_tables",
+        "_users",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +55,8 @@ class ClassicClients:
         self._sessions.notify = notify
         self._sessions.pops = self._tables.modes.pops
         self._creates_groups = creates_groups
+        self._users: dict[RemotingChannel, set[str]] = {}
+        """Connection with heartbeats -> users who signed these."""
 
     async def heartbeat(self, request: Command, call: ClassicCall) -> Command:
         """Adds or refreshes a client in its groups.
@@ -82,7 +85,7 @@ class ClassicClients:
         channel = call.channel
         if channel.is_open:
             self._join(call, beat._replace(consumers=tuple(accepted)))
-            self._producers.join(channel, beat.producer_groups, call.may)
+            self._producers.join(channel, beat.producer_groups, call.user, call.may)
         if refusal is not None:
             raise refusal
         return OK
@@ -91,12 +94,21 @@ class ClassicClients:
         sessions, channel = self._sessions, call.channel
 
         def end() -> None:
-            """Ends a client whose user is gone: it gets no replies and questions any more."""
+            """Ends a client one of whose users is gone: it gets no replies and questions."""
             sessions.gone(channel)
             channel.drain()
 
+        def forget() -> None:
+            del self._users[channel]
+
         if sessions.beat(channel, beat, self._clock.monotonic_ms()):
             channel.when_gone(lambda: sessions.gone(channel))
+        users = self._users.get(channel)
+        if users is None:
+            users = self._users[channel] = set()
+            channel.when_gone(forget)
+        if call.user not in users:  # Several users may share a connection.
+            users.add(call.user)
             channel.when_gone(call.when_user_gone(end))
         dialect = Dialect(beat.language, str(beat.version), REMOTING)
         saw, peer = self._members.saw, channel.peer

@@ -37,7 +37,8 @@ class ClassicTransactions:
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
-        self._joined: dict[RemotingChannel, dict[str, Leave]] = {}
+        self._joined: dict[RemotingChannel, dict[str, tuple[str, Leave]]] = {}
+        """Connection -> producer group -> user of its last heartbeat, and how it leaves."""
 
     async def end(self, request: Command, call: ClassicCall) -> Command:
         """Commits or rolls back a transaction; a repeated decision gets the result of the first.
@@ -60,27 +61,31 @@ class ClassicTransactions:
             raise decided.error
         return OK
 
-    def join(self, channel: RemotingChannel, groups: Iterable[str], may: May) -> None:
+    def join(self, channel: RemotingChannel, groups: Iterable[str], user: str, may: May) -> None:
         """Sends checks of these producer groups to a client, until it leaves or disconnects.
 
-        may   returns whether the client's user has a permission now
+        user  signer of the heartbeat; replaces an earlier signer of the same connection
+        may   returns whether the user has a permission now
         """
         if channel not in self._joined:
             self._joined[channel] = {}
             channel.when_gone(lambda: self._gone(channel))
         joined = self._joined[channel]
         for group in groups:
+            if group in joined and joined[group][0] != user:
+                self.leave(channel, group)
             if group not in joined:
-                joined[group] = self._transactions.join(group, _offer(channel, group, may))
+                leave = self._transactions.join(group, _offer(channel, group, may))
+                joined[group] = user, leave
 
     def leave(self, channel: RemotingChannel, group: str) -> None:
         """Stops sending checks of a producer group to a client."""
-        leave = self._joined.get(channel, {}).pop(group, None)
-        if leave is not None:
-            leave()
+        found = self._joined.get(channel, {}).pop(group, None)
+        if found is not None:
+            found[1]()
 
     def _gone(self, channel: RemotingChannel) -> None:
-        for leave in self._joined.pop(channel).values():
+        for _, leave in self._joined.pop(channel).values():
             leave()
 
 
