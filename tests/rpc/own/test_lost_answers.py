@@ -1,7 +1,7 @@
 """A handler is told when its answer does not leave, once, and only then."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -24,6 +24,7 @@ class Giver:
     def __init__(self) -> None:
         self.lost = 0
         self.go_on = asyncio.Event()
+        self.cut_off: Callable[[], None] = lambda: None
 
     def _lose(self) -> None:
         self.lost += 1
@@ -39,6 +40,13 @@ class Giver:
         await self.go_on.wait()
         if raw == b"0":
             raise TopicNotFound(topic="x")
+        return bytes(int(raw))
+
+    async def severed(self, raw: bytes, call: Call) -> bytes:
+        """Answers without waiting, but breaks the connection before."""
+        call.if_lost(self._lose)
+        call.room(int(raw))
+        self.cut_off()
         return bytes(int(raw))
 
     async def stream(self, raw: bytes, call: Call) -> AsyncIterator[bytes]:
@@ -68,6 +76,7 @@ async def pair(giver: Giver) -> Pair:
     rows = (
         row("AtOnce", giver.at_once),
         row("Later", giver.later),
+        row("Severed", giver.severed),
         row("Stream", giver.stream, MethodKind.SERVER_STREAM),
     )
     return Pair(Service("test.Service", rows, refuse))
@@ -149,3 +158,16 @@ async def test_an_answer_there_is_no_room_for_is_lost(pair: Pair, giver: Giver) 
     pair.edge.memory.unread = pair.edge.memory.unread_max + 1  # other clients' answers
     stream = await answered(pair, giver, "Later", 9 * 1024 * 1024)
     assert (pair.answers[stream].status, giver.lost) == ("8", 1)
+
+
+async def test_the_answer_of_a_call_that_breaks_its_connection_is_lost_without_an_error(
+    pair: Pair, giver: Giver
+) -> None:
+    giver.cut_off = pair.server.cut_off
+    first, second = (pair.begin("Severed") for _ in range(2))
+    for stream in (first, second):
+        pair.send(stream, b"1")
+    pair.exchange()
+    await turns()
+    assert not pair.server.is_open
+    assert (giver.lost, pair.edge.memory.reserved) == (1, 0)

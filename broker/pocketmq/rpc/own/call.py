@@ -181,12 +181,14 @@ class OwnCall(Unsent):
         finally:
             if perf_counter() - self.begun > UNCOUNTED_S:
                 self._connection.edge.look_at_clock()
-        if isinstance(given, bytes):
-            self.give(given)
-        elif given is None:
-            self._reply(None, perf_counter() - self.begun)
+        if given is None or (isinstance(given, bytes) and self._is_gone()):
+            if self._reserved:
+                self.room(0)
+            self._reply(given, perf_counter() - self.begun)
             self._connection.write_soon()
             end_request()
+        elif isinstance(given, bytes):
+            self.give(given)
         else:
             self._wait_for(given)
 
