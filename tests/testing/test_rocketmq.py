@@ -310,6 +310,30 @@ def test_a_broker_that_hangs_is_killed(
     process.stop()
 
 
+def test_a_spawner_ends_although_a_process_that_a_test_forked_holds_its_socket(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = "import socket; socket.socket(fileno=0).recv(1)"
+    monkeypatch.setattr(broker_process, "SPAWN", program)
+    spawner = Spawner()
+    spawner.begin()
+    process, ours = spawner._process, spawner._socket
+    assert process is not None
+    assert ours is not None
+    with ours.dup():  # as after a fork
+        spawner.close()
+    assert process.returncode == 0
+
+
+def test_a_spawner_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_process, "SPAWN", "import signal; signal.pause()")
+    monkeypatch.setattr(broker_process, "END_S", 0.05)
+    spawner = Spawner()
+    spawner.begin()
+    spawner.close()
+    spawner.close()
+
+
 def test_a_field_that_groups_do_not_have_is_told_those_they_have(
     rocketmq_module: RocketMQ,
 ) -> None:

@@ -19,6 +19,8 @@ START_S: Final = 30.0
 ANSWER_S: Final = 30.0
 KILL_S: Final = 30.0
 """Time limit of a kill in seconds."""
+END_S: Final = 30.0
+"""Time limit of the spawner's end in seconds; then it is killed."""
 LOOK_AGAIN_S: Final = 0.001
 CHUNK: Final = 65_536
 PACKAGES: Final = str(Path(pocketmq.__file__).parents[1])
@@ -92,8 +94,14 @@ class Spawner:
     def close(self) -> None:
         """Ends the spawner; may be called again."""
         if self._process is not None and self._socket is not None:
+            # A process that a test forked may hold the socket open: only a shutdown ends it.
+            self._socket.shutdown(socket.SHUT_RDWR)
             self._socket.close()
-            self._process.wait()
+            try:
+                self._process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
             self._process = self._socket = None
 
 
