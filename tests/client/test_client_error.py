@@ -1,5 +1,6 @@
 """A client raises the error that its broker raised: one tree of errors, sent over the wire."""
 
+import re
 from typing import Any
 
 import pytest
@@ -83,3 +84,19 @@ def test_a_message_of_the_wrong_type_is_told_the_field_that_makes_it() -> None:
     step = ClientError("KindConflict", "no", fields={"type": "FIFO"}).next_step
     assert step == "set message_group; it makes a FIFO message"
     assert ClientError("KindConflict", "no", fields={"type": "NORMAL"}).next_step == ""
+
+
+@pytest.mark.parametrize(
+    ("type_", "kind", "step"),
+    [
+        ("FIFO", "NORMAL", "set message_group; it makes a FIFO message"),
+        ("FIFO", "DELAY", "leave out the delay, and set message_group; it makes a FIFO message"),
+        ("NORMAL", "FIFO", "leave out message_group"),
+        ("TRANSACTION", "PRIORITY", "leave out priority, and set transactional, or call .*"),
+    ],
+)
+def test_a_message_of_another_kind_is_told_the_field_to_leave_out(
+    type_: str, kind: str, step: str
+) -> None:
+    fields = {"type": type_, "kind": kind}
+    assert re.fullmatch(step, ClientError("KindConflict", "no", fields=fields).next_step)

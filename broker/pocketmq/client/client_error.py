@@ -216,6 +216,24 @@ _KIND_STEPS: Final[Mapping[str, str]] = {
     "PRIORITY": "set priority; it makes a PRIORITY message",
 }
 """Type of a topic -> advice to send a Message of that type."""
+_KIND_FIELDS: Final[Mapping[str, str]] = {
+    "FIFO": "message_group",
+    "DELAY": "the delay",
+    "TRANSACTION": "transactional",
+    "PRIORITY": "priority",
+}
+"""Kind of a Message -> the field that makes it one of this kind."""
+
+
+def _kind_step(fields: Mapping[str, str]) -> str:
+    """Returns how to send the message of a KindConflict to its topic."""
+    step = _KIND_STEPS.get(fields.get("type", ""), "")
+    field = _KIND_FIELDS.get(fields.get("kind", ""), "")
+    if not field:
+        return step
+    return f"leave out {field}, and {step}" if step else f"leave out {field}"
+
+
 _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "TopicNotFound": lambda fields: "pocketmq topic ls",
     "GroupNotFound": lambda fields: "pocketmq group ls",
@@ -240,7 +258,7 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
     "OriginUnknown": lambda fields: (
         f"pocketmq dlq redrive {fields.get('group', 'GROUP')} --to-topic TOPIC"
     ),
-    "KindConflict": lambda fields: _KIND_STEPS.get(fields.get("type", ""), ""),
+    "KindConflict": _kind_step,
     "NotOpen": lambda fields: "create a new client",
 }
 """Next steps, by the reason and fields of the broker's error."""
