@@ -177,6 +177,17 @@ def test_a_setting_that_is_no_text_is_refused(run: Run) -> None:
     result.stdout.fnmatch_lines(["*settings of brokers are texts, as in @pytest.mark.rocketmq(*"])
 
 
+def test_a_further_brokers_setting_that_is_no_text_is_refused(run: Run) -> None:
+    result = run(
+        """
+        def test_it(rocketmq_factory):
+            rocketmq_factory({"broker.name": "second"})
+        """
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*settings of brokers are texts, as in rocketmq_factory(*"])
+
+
 @pytest.mark.parametrize(
     ("mark", "fixture", "failed"),
     [
@@ -365,6 +376,7 @@ def test_a_wait_of_a_task_gets_the_same_notice() -> None:
         ("test_a_lost_producer_is_asked", 2),
         ("test_everything_is_shipped", 1),
         ("test_old_orders_are_deleted", 1),
+        ("test_billing_may_not_send", 1),
     ],
 )
 def test_examples_of_the_manual_run(run: Run, name: str, count: int) -> None:

@@ -185,8 +185,9 @@ def dev(
     Clients create topics and groups by their first use. --topics creates topics with a type, which
     ordered, delayed and transactional messages need.
 
-    Once the broker serves, it prints one line of JSON with the bound addresses to standard output,
-    and on a terminal also an example for clients. Its log is written to standard error.
+    Once the broker serves, it prints one line of JSON to standard output, and on a terminal also
+    an example for clients. `grpc` is the address for clients, `http` that of metrics and health.
+    The log is written to standard error.
     """
     with _exiting_on(*ENDING):  # until the broker handles them
         where = listen if port is None else f"127.0.0.1:{port}"

@@ -42,6 +42,7 @@ from pocketmq.model.reading import Bound, PullStatus, QueryResult
 from pocketmq.model.transaction import Resolution
 
 if TYPE_CHECKING:
+    from pocketmq.client.async_access import GrantState
     from pocketmq.client.async_admin import AsyncAdmin
     from pocketmq.client.async_client import AsyncClient
     from pocketmq.client.client import Admin, Client
@@ -56,6 +57,7 @@ __all__ = [
     "DeadlineExceeded",
     "EndStatus",
     "Ended",
+    "GrantState",
     "GroupSettings",
     "GroupState",
     "KeyQuery",
@@ -91,6 +93,7 @@ _LOADS_GRPC = {
     "AsyncAdmin": "async_admin",
     "AsyncClient": "async_client",
     "Client": "client",
+    "GrantState": "async_access",
 }
 """Names whose modules import grpcio."""
 

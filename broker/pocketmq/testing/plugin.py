@@ -12,7 +12,7 @@ Installing the package registers the plugin. It imports no module of the broker 
 one.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shutil import rmtree
@@ -158,6 +158,7 @@ def rocketmq_factory(
     with ExitStack() as brokers:
 
         def start(*settings: str) -> RocketMQ:
+            _check_texts(settings, 'rocketmq_factory("broker.name=second")')
             directory = tmp_path_factory.mktemp("rocketmq")
             running = _running(request.config, rocketmq_spawner, directory, settings)
             return brokers.enter_context(running)
@@ -169,11 +170,15 @@ def _marked(node: pytest.Item | pytest.Collector) -> list[str]:
     """Returns the settings of a node's markers; fails for arguments that are no texts."""
     settings: list[str] = []
     for mark in node.iter_markers(MARKER):
-        if mark.kwargs or not all(isinstance(text, str) for text in mark.args):
-            example = '@pytest.mark.rocketmq("broker.auto_create_topics=false")'
-            pytest.fail(f"settings of brokers are texts, as in {example}", pytrace=False)
+        given = (*mark.args, *mark.kwargs.items())
+        _check_texts(given, '@pytest.mark.rocketmq("broker.auto_create_topics=false")')
         settings += mark.args
     return settings
+
+
+def _check_texts(settings: Iterable[object], example: str) -> None:
+    if not all(isinstance(text, str) for text in settings):
+        pytest.fail(f"settings of brokers are texts, as in {example}", pytrace=False)
 
 
 @pytest.fixture(scope="module")
