@@ -78,7 +78,7 @@ def test_the_next_step_of_a_lost_file_names_its_store(path: str) -> None:
     size = errors.WrongFileSize(path=file, expected_bytes=2, found_bytes=1, key_names="x")
     for error in (gap, size):
         step = failure_of_broker(error).next_step
-        assert step.startswith("pocketmq store verify /data/consumequeue/my store, ")
+        assert step.startswith("pocketmq store verify '/data/consumequeue/my store', ")
 
 
 def test_what_may_pass_later_is_to_be_tried_again() -> None:

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.app.certificate import made
+from pocketmq.app.dialling import dial_of
 from pocketmq.cli.failures import failure_of_broker
+from pocketmq.config.load import load
 from pocketmq.model.errors import (
     BrokerError,
     IllegalConfig,
@@ -15,6 +18,7 @@ from pocketmq.model.errors import (
 from pocketmq.rpc.own.tls import tls_context
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
+from tests.sim.clock import FakeClock
 
 
 @pytest.mark.parametrize(
@@ -104,5 +108,102 @@ def test_a_file_of_tls_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*k\.pem cannot be read: No such"):
         tls_context(str(cert), str(key))
     key.write_text("")
+    with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*k\.pem has no BEGIN PRIVATE KEY"):
+        tls_context(str(cert), str(key))
+    key.write_text("-----BEGIN PRIVATE KEY-----")
     with pytest.raises(IllegalConfig, match="are no certificate and key"):
         tls_context(str(cert), str(key))
+
+
+def test_the_key_of_another_certificate_is_named(tmp_path: Path) -> None:
+    files = [str(tmp_path / name) for name in ("c.pem", "k.pem", "other.pem")]
+    (certificate, key), (_, other) = made(["localhost"]), made(["localhost"])
+    for file, content in zip(files, (certificate, key, other), strict=True):
+        Path(file).write_bytes(content)
+    assert tls_context(files[0], files[1])
+    with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*other\.pem is not the key of"):
+        tls_context(files[0], files[2])
+    with pytest.raises(IllegalConfig, match=r"rpc\.tls_cert: .*k\.pem has no BEGIN CERTIFICATE"):
+        tls_context(files[1], files[1])
+
+
+def settings_at(directory: Path, main: str, part: str = "") -> Path:
+    """Writes a settings file, and one in its conf.d; returns the first."""
+    (directory / "conf.d").mkdir(parents=True)
+    (directory / "conf.d" / "20.toml").write_text(part)
+    file = directory / "b.toml"
+    file.write_text(main)
+    return file
+
+
+@pytest.mark.parametrize(
+    "part", ['[store]\nflush = "asyn"\n', "[store\n"], ids=["setting", "not TOML"]
+)
+@pytest.mark.parametrize("command", [("serve", "-c"), ("config", "show")])
+def test_the_check_after_an_error_in_conf_d_reads_all_files(
+    tmp_path: Path, part: str, command: tuple[str, ...]
+) -> None:
+    file = settings_at(tmp_path / "my etc", "", part)
+    done = run(*command, str(file))
+    assert done.code == 2
+    assert f"correct {file.parent}/conf.d/20.toml" in done.err
+    assert f"pocketmq config check '{file}'\n" in done.err
+
+
+def test_a_check_with_force_is_repeated_with_force(tmp_path: Path) -> None:
+    file = settings_at(tmp_path, '[retention]\nage_ms = "30m"\n[store]\nflush = "asyn"\n')
+    assert (
+        f"then: pocketmq config check {file} --force\n"
+        in run("config", "check", str(file), "--force").err
+    )
+    assert f"then: pocketmq config check {file}\n" in run("config", "check", str(file)).err
+
+
+def test_a_check_names_files_that_a_start_could_not_read(tmp_path: Path) -> None:
+    file = settings_at(
+        tmp_path,
+        f'[rpc]\ntls_cert = "{tmp_path}/c.pem"\ntls_key = "{tmp_path}/k.pem"\n'
+        f'[replication]\nleader = "a:1"\nuser = "u"\nsecret_path = "{tmp_path}/s"\n',
+    )
+    (tmp_path / "k.pem").touch()
+    done = run("config", "check", str(file), "-o", "json")
+    assert done.code == 0
+    for key, line, path in (("rpc.tls_cert", 2, "c.pem"), ("replication.secret_path", 7, "s")):
+        text = f"setting {key} ({file}:{line}): {tmp_path}/{path} cannot be read: No such file"
+        assert f"Note: {text}" in done.err
+        assert text in done.out
+    assert "k.pem cannot" not in done.err
+
+
+def test_a_secret_that_a_follower_cannot_read_is_told_with_its_line() -> None:
+    def why(**given: str) -> str:
+        settings = [f"replication.{key}={value}" for key, value in given.items()]
+        with pytest.raises(IllegalConfig) as error:
+            dial_of("a:1", load(assignments=settings), FakeClock())
+        return str(error.value)
+
+    text = (
+        "setting replication.secret_path (--set): /nope cannot be read: No such file or directory"
+    )
+    assert why(user="u", secret_path="/nope") == text
+    assert "it is empty, and the user 'u' signs" in why(user="u")
+
+
+def test_an_option_before_the_command_is_shown_as_the_command_has_it() -> None:
+    assert "as in pocketmq bench COMMAND --seconds …" in run("bench", "--duration", "3s").err
+    assert "as in pocketmq bench COMMAND --rate …" in run("bench", "--rate", "3").err
+    assert "use --seconds" in run("bench", "produce", "--duration", "3s").err
+    assert "see pocketmq bench COMMAND --help" in run("bench", "--colour", "3").err
+    assert "as in pocketmq COMMAND --colour …" in run("--colour", "3").err
+
+
+def test_the_log_level_is_a_setting() -> None:
+    assert "use --set logs.level=debug" in run("serve", "--log-level", "debug").err
+
+
+def test_the_written_configuration_of_prometheus_starts_by_its_own_path(tmp_path: Path) -> None:
+    to = tmp_path / "my monitoring"
+    done = run("monitoring", "init", str(to))
+    command = f"prometheus --config.file='{to}/prometheus.yml'"
+    assert command in done.err
+    assert command in (to / "prometheus.yml").read_text()

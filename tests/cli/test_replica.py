@@ -13,7 +13,7 @@ from tests.cli.local_broker import LocalBroker
 @pytest.mark.parametrize(
     ("options", "is_connected", "step"),
     [
-        ((), True, "add --force --yes to do it"),
+        ((), True, "pocketmq replica demote --endpoint 10.0.0.2:8081 --leader HOST:PORT --yes"),
         (("--force",), True, "add --yes to do it"),
         ((), False, "add --yes to do it"),
     ],
@@ -32,6 +32,17 @@ def test_a_planned_promotion_reports_a_leader_that_is_alive(
     assert f"Next:  nothing was changed yet; {step}" in done.err
     warned = "not while its leader 10.0.0.2:8081 is alive: demote that one first" in done.err
     assert warned == (is_connected and not options)
+
+
+def test_a_master_of_rocketmq_is_not_to_be_demoted(broker: LocalBroker) -> None:
+    def status(request: Any) -> pb.ReplicationStatusResponse:
+        return pb.ReplicationStatusResponse(
+            role="follower", leader="rocketmq://10.0.0.2:10911", connected=True
+        )
+
+    broker.answers["Replication/ReplicationStatus"] = status
+    done = run("replica", "promote")
+    assert "Next:  nothing was changed yet; add --force --yes to do it" in done.err
 
 
 def test_a_planned_promotion_names_what_only_the_dead_leader_has(broker: LocalBroker) -> None:

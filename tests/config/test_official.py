@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.config.load import load
-from pocketmq.config.official import official_start
+from pocketmq.config.official import APPLIED, official_start
 from pocketmq.config.sections import Config
 from pocketmq.model.errors import IllegalConfig
 
@@ -117,3 +117,12 @@ def test_the_first_admin_is_the_files(tmp_path: Path) -> None:
     with pytest.raises(IllegalConfig, match="initAuthenticationUser") as caught:
         official_start(conf(tmp_path, "initAuthenticationUser={s3cret}\n"), None, {})
     assert "s3cret" not in str(caught.value)
+
+
+def test_names_that_mqbroker_applies_are_not_told_as_without_effect(tmp_path: Path) -> None:
+    text = "brokerId=0\naclEnable=true\nauthenticationEnabled=true\ninitAuthenticationUser={}\n"
+    file = conf(tmp_path, text)
+    (told,) = load(file=file, applied=APPLIED).warnings
+    assert told.startswith(f"{file}: without effect: brokerId; reasons: ")
+    (other,) = load(file=file).warnings
+    assert "brokerId, aclEnable, authenticationEnabled, initAuthenticationUser; " in other

@@ -4,12 +4,14 @@ import logging
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from pocketmq.app.container import SECRET, Container
 from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.port_sections import AUTO, OFF, ON
+from pocketmq.config.relations import unreadable
 from pocketmq.config.sections import USERS, Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.access import Need, ResourceKind, User
@@ -185,9 +187,10 @@ def _nobody(config: Config, ports: Ports, container: Container) -> IllegalConfig
     if container.image:
         why = f"{lead}, or disable access control:{container.ways_in()}"
     else:
+        store = quote(str(config.store.directory))
         why = (
-            f"{lead} (pocketmq user add {container.admin} --admin --store "
-            f"{config.store.directory}), or disable access control (--insecure, access.check={OFF})"
+            f"{lead} (pocketmq user add {container.admin} --admin --store {store}), or disable "
+            f"access control (--insecure, access.check={OFF})"
         )
     return IllegalConfig(field=key, why=why)
 
@@ -201,4 +204,4 @@ def _add_admin(table: UserTable, config: Config, container: Container) -> None:
     except IllegalUser as error:
         raise IllegalConfig(field=source, why=error.why) from error
     except (OSError, ValueError) as error:
-        raise IllegalConfig(field=source, why=f"{path} cannot be read: {error}") from error
+        raise unreadable(config, source, error) from error

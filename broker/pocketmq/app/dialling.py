@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pocketmq.config.relations import unreadable
 from pocketmq.config.sections import Config
 from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
 from pocketmq.model.endpoint import ROCKETMQ, TLS
@@ -82,11 +83,13 @@ def _signer(config: Config) -> Callable[[], tuple[str, str]]:
 
 def _secret(config: Config) -> str:
     path = config.replication.secret_path
+    if not path:
+        why = f"it is empty, and the user {config.replication.user!r} signs with the secret in it"
+        raise IllegalConfig(field="replication.secret_path", why=why)
     try:
         return Path(path).expanduser().read_text("utf-8").strip()
     except (OSError, ValueError) as error:
-        why = f"{path} cannot be read: {error}"
-        raise IllegalConfig(field="replication.secret_path", why=why) from error
+        raise unreadable(config, "replication.secret_path", error) from error
 
 
 async def _dial(leader: str) -> Streams:

@@ -10,7 +10,7 @@ import click
 from pocketmq.cli.archive_check import check_lake
 from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.documents import PAGE_COUNT, Document, fields_document, message_document
-from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure
+from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, typed
 from pocketmq.cli.store.archive_target import archive_errors, opened_objects
 from pocketmq.client import ClientError, KeyQuery
 from pocketmq.model.message import QueueKey
@@ -161,7 +161,7 @@ class KeyMatches:
                 return
             if not page.next_cursor:
                 text = "the index or the log is damaged: messages with this key may be missing"
-                step = LOOK_AT_STORE.format(directory=self._broker.directory)
+                step = LOOK_AT_STORE.format(directory=typed(self._broker.directory))
                 raise Failure(text, Exit.DAMAGED, step)
             left -= len(page.messages)
             token = page.next_cursor

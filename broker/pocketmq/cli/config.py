@@ -16,6 +16,7 @@ from pocketmq.cli.options import (
     force_option,
     form_option,
     preset_option,
+    remember_settings,
     set_option,
 )
 from pocketmq.cli.output import (
@@ -27,6 +28,7 @@ from pocketmq.cli.output import (
     columns,
     talk,
     talk_notes,
+    typed,
     write,
 )
 from pocketmq.cli.text_file import replace_text
@@ -98,14 +100,17 @@ def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) 
     """Report all errors of a settings file.
 
     FILE is read with conf.d beside it; the environment is ignored. Exit code 1 if there are errors.
+    Files that it names, of certificates and secrets, cause warnings if this user cannot read them.
     """
     from pocketmq.config.load import examine, with_parts
+    from pocketmq.config.relations import unread
 
     file = _settings_file(operand, file)
     if file is None:
         raise click.UsageError("name a settings file: pocketmq config check broker.toml")
     loaded = examine(file=file, force=force)
     problems = [str(problem) for problem in loaded.problems]
+    warnings = [*loaded.config.warnings, *unread(loaded.config)]
     document = {
         "file": str(file),
         "valid": not problems,
@@ -113,18 +118,18 @@ def check(operand: Path | None, file: Path | None, out: Output, *, force: bool) 
         "set_count": len(loaded.config.origins),
     }
     # A table has only the number of problems: their texts are printed below it.
-    texts = {"problems": problems, "warnings": [*loaded.config.warnings]}
+    texts = {"problems": problems, "warnings": warnings}
     out.show(document | ({"problem_count": len(problems)} if out.is_table else texts))
-    talk_notes(loaded.config.warnings)
+    talk_notes(warnings)
     if problems:
         is_foreign = IMPORT in problems[0]  # The problem itself names the next step.
-        step = "" if is_foreign else _step_of_check(problems, file, with_parts(file))
+        step = "" if is_foreign else _step_of_check(problems, file, with_parts(file), force)
         if not file.exists():
-            step = f"name another file, or make this one: pocketmq config init {file}"
+            step = f"name another file, or make this one: pocketmq config init {typed(file)}"
         raise Failure("\n       ".join(problems), Exit.FAILED, step)
 
 
-def _step_of_check(problems: Sequence[str], file: Path, read: Sequence[Path]) -> str:
+def _step_of_check(problems: Sequence[str], file: Path, read: Sequence[Path], force: bool) -> str:
     """Returns the next step, with those of the read files that the problems name."""
     marks = {path: (f"({path}:", f"({path})") for path in read}
     faulty = [
@@ -135,7 +140,8 @@ def _step_of_check(problems: Sequence[str], file: Path, read: Sequence[Path]) ->
             for problem in problems
         )
     ]
-    return f"correct {' and '.join(faulty or [str(file)])}, then: pocketmq config check {file}"
+    command = f"pocketmq config check {typed(file)}{' --force' if force else ''}"
+    return f"correct {' and '.join(faulty or [str(file)])}, then: {command}"
 
 
 @config.command(
@@ -145,7 +151,7 @@ def _step_of_check(problems: Sequence[str], file: Path, read: Sequence[Path]) ->
         "pocketmq config show --preset server -o json",
     )
 )
-@click.argument("operand", metavar="[FILE]", type=FILE, required=False)
+@click.argument("operand", metavar="[FILE]", type=FILE, required=False, callback=remember_settings)
 @click.option("--origin", is_flag=True, help="Print the origin of each value.")
 @file_option
 @preset_option

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pocketmq.cli.output import Exit, Failure
+from pocketmq.cli.output import Exit, Failure, typed
 from pocketmq.client import ClientError, DeadlineExceeded, Unreachable
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, CONSUME_QUEUE_EXTENSION_DIRECTORY
 from pocketmq.model.endpoint import DEFAULT_HOST, DEFAULT_PORT
@@ -91,10 +91,13 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     return Failure(error.message, code, error.next_step)
 
 
-def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
+def failure_of_broker(
+    error: BrokerError, command: str = "", settings: Path | None = None
+) -> Failure:
     """Returns the command's failure for an error in this process.
 
-    command   first word of the command, such as "serve"
+    command    first word of the command, such as "serve"
+    settings   the settings file that the command was given
     """
     step = _LOCAL_STEPS.get(type(error), "")
     if isinstance(error, StoreLocked) and command in STARTS:
@@ -102,18 +105,18 @@ def failure_of_broker(error: BrokerError, command: str = "") -> Failure:
     if isinstance(error, StoreLocked) and command in ROSTERS:
         step = "if its broker runs, leave out --store: then the broker makes the change"
     if isinstance(error, StoreGap | WrongFileSize):
-        step = step.format(store=_store_of(Path(error.path)))
+        step = step.format(store=typed(_store_of(Path(error.path))))
     if isinstance(error, TableUnreadable):
         store = Path(error.path).parent.parent
-        step = f"pocketmq store repair {store}, which shows what it would do"
+        step = f"pocketmq store repair {typed(store)}, which shows what it would do"
     if isinstance(error, AddressUnavailable):
         step = _step_of_address(error)
     if isinstance(error, SettingsFileUnusable):
         is_missing = os.strerror(errno.ENOENT) in error.why
-        step = f"correct {error.field}, or name another file; pocketmq config check {error.field}"
+        step = f"correct {error.field}, or name another file; {_check(error.field, settings)}"
         step = "name a file that exists" if is_missing else step
     elif type(error) is IllegalConfig:
-        step = _step_of_setting(error.field)
+        step = _step_of_setting(error.field, settings)
     return Failure(str(error), _exit_code(error), step)
 
 
@@ -128,14 +131,22 @@ def _step_of_address(error: AddressUnavailable) -> str:
     )
 
 
-def _step_of_setting(field: str) -> str:
+def _step_of_setting(field: str, settings: Path | None) -> str:
     """Returns the next step for a setting; its field is "KEY (ORIGIN)", or a key alone."""
     if not field.endswith(")"):
         return ""  # No origin in parentheses: the text itself has the next step.
     file, _, line = field.removesuffix(")").rpartition(" (")[2].rpartition(":")
     if line.isdecimal():
-        return f"correct {file}; all its errors: pocketmq config check {file}"
+        return f"correct {file}; all errors: {_check(file, settings)}"
     return str(_LOCAL_STEPS[IllegalConfig])
+
+
+def _check(file: str, settings: Path | None) -> str:
+    """Returns the command that checks a file; for a file in conf.d it names the file beside it."""
+    from pocketmq.config.load import PARTS_DIRECTORY
+
+    is_part = settings is not None and Path(file).parent == settings.parent / PARTS_DIRECTORY
+    return f"pocketmq config check {typed(settings if is_part else file)}"
 
 
 def _store_of(path: Path) -> Path:

@@ -8,12 +8,14 @@ import click
 
 from pocketmq.cli.groups import NamingGroup
 from pocketmq.cli.options import ENDPOINT, PATH, examples, form_option
-from pocketmq.cli.output import Exit, Failure, Output, talk
+from pocketmq.cli.output import Exit, Failure, Output, talk, typed
 from pocketmq.cli.text_file import replace_text
 
 PROMETHEUS: Final = "prometheus.yml"
 TARGET: Final = "127.0.0.1:5557"
 """Address of the broker's metrics in the shipped prometheus.yml."""
+SHIPPED_START: Final = "prometheus --config.file=conf/monitoring/prometheus.yml"
+"""Command in the shipped prometheus.yml that starts Prometheus."""
 
 
 @click.group(cls=NamingGroup, epilog=examples("pocketmq monitoring init ./monitoring"))
@@ -43,7 +45,8 @@ def init(directory: Path, target: str, yes: bool, out: Output) -> None:
     prometheus.yml shows the line for it.
     """
     texts = {one.name: one.read_text("utf-8") for one in shipped().iterdir() if one.is_file()}
-    texts[PROMETHEUS] = texts[PROMETHEUS].replace(TARGET, target)
+    command = f"prometheus --config.file={typed(directory / PROMETHEUS)}"
+    texts[PROMETHEUS] = texts[PROMETHEUS].replace(TARGET, target).replace(SHIPPED_START, command)
     try:
         other = [name for name, text in sorted(texts.items()) if _differs(directory / name, text)]
         if other and not yes:
@@ -55,7 +58,7 @@ def init(directory: Path, target: str, yes: bool, out: Output) -> None:
     for name, text in texts.items():
         replace_text(directory / name, text)
     out.show({"directory": str(directory), "target": target, "files": sorted(texts)})
-    talk(f"Next: prometheus --config.file={directory / PROMETHEUS}")
+    talk(f"Next: {command}")
 
 
 def shipped() -> Path:

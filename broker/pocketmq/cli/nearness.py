@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from pocketmq.cli.failures import failure_of_client
-from pocketmq.cli.output import Exit, Failure
+from pocketmq.cli.output import Exit, Failure, typed
 from pocketmq.client import ClientError, Unreachable
 from pocketmq.model.errors import Corruption
 from pocketmq.model.nearness import NEAR, nearest
@@ -41,7 +41,7 @@ def failure_at(
         step = "start the broker, or choose another context: pocketmq context ls"
         return Failure(f"{failure.message} (context {context})", failure.exit_code, step)
     if error.reason == Corruption.__name__:
-        failure.next_step = VERIFY.format(directory=directory())
+        failure.next_step = VERIFY.format(directory=typed(directory()))
     if failure.exit_code != Exit.NOT_FOUND or error.reason not in FIELDS:
         return failure
     kind = FIELDS[error.reason]

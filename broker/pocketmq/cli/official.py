@@ -4,10 +4,11 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pocketmq.cli.options import FILE, examples, set_option
+from pocketmq.cli.options import FILE, examples, remember_settings, set_option
 from pocketmq.cli.output import Output, talk
 from pocketmq.cli.serve import insecure_option, run
 
@@ -21,6 +22,7 @@ from pocketmq.cli.serve import insecure_option, run
 )
 @click.option(
     "-c", "-bc", "--configFile", "--brokerConfigPath", "broker_conf", type=FILE,
+    callback=remember_settings,
     help="broker.conf; else conf/broker.conf of ROCKETMQ_HOME, if it exists.",
 )  # fmt: skip
 @click.option(
@@ -51,20 +53,21 @@ def mqbroker(
     that have no effect.
     """
     from pocketmq.app.container import SECRET, USER
-    from pocketmq.config.official import official_start
+    from pocketmq.config.official import APPLIED, official_start
 
     start = official_start(broker_conf, proxy_conf, os.environ)
     given = (*start.assignments, *assignments, *(["access.check=off"] if insecure else []))
     preset = None if start.file or os.environ.get("POCKETMQ_PRESET") else "server"
+    sources: dict[str, Any] = {"file": start.file, "preset": preset, "applied": APPLIED}
     if _all or _some:
         from pocketmq.cli.config import print_settings
 
-        print_settings(Output(None), given, origin=True, file=start.file, preset=preset)
+        print_settings(Output(None), given, origin=True, **sources)
         return
     if start.admin[0] and not os.environ.get(SECRET):
         os.environ[USER], os.environ[SECRET] = start.admin
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the broker handles it
-    sys.exit(run(given, is_live=True, file=start.file, preset=preset))
+    sys.exit(run(given, is_live=True, **sources))
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -250,8 +250,21 @@ set_option: Final = click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", shell_complete=assignments,
     help="A setting by PocketMQ's or RocketMQ's name (flushDiskType=ASYNC_FLUSH); may be repeated.",
 )  # fmt: skip
+SETTINGS: Final = "pocketmq.settings"
+"""Key of a context's `meta` that has the settings file of the command line, for errors."""
+
+
+def remember_settings(
+    context: click.Context, option: click.Parameter, file: Path | None
+) -> Path | None:
+    """Keeps the settings file for the next step of an error; returns it."""
+    if file is not None:
+        context.meta[SETTINGS] = file
+    return file
+
+
 file_option: Final = click.option(
-    "-c", "--config", "file", type=FILE,
+    "-c", "--config", "file", type=FILE, callback=remember_settings,
     help="Settings file, as `config init` writes it, or RocketMQ's broker.conf; conf.d/*.toml "
     "beside it overrides it.",
 )  # fmt: skip

@@ -216,6 +216,13 @@ class Output:
                     rows.flush()
 
 
+def typed(word: object) -> str:
+    """Returns a path or a name as a shell reads it, for a command that a text shows."""
+    from shlex import quote
+
+    return quote(str(word))
+
+
 def counted(count: int, noun: str) -> str:
     """Returns a number with its noun: 1 queue, 4 queues."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -2,13 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from pocketmq import __version__
 from pocketmq.cli.groups import CommandModule, LazyGroup
-from pocketmq.cli.options import examples
+from pocketmq.cli.options import SETTINGS, examples
 from pocketmq.cli.output import Exit
 from pocketmq.config.command_line import program_line
 from pocketmq.config.units import is_utf8
@@ -88,7 +89,7 @@ class Program(LazyGroup):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
-            failure = _failure_of(error, str(ctx.invoked_subcommand))
+            failure = _failure_of(error, str(ctx.invoked_subcommand), ctx.meta.get(SETTINGS))
             if failure is None:
                 raise
             raise failure from error
@@ -100,7 +101,9 @@ def _with_hint(error: click.UsageError) -> click.UsageError:
     return with_hint(error)
 
 
-def _failure_of(error: Exception, command: str) -> click.ClickException | None:
+def _failure_of(
+    error: Exception, command: str, settings: Path | None
+) -> click.ClickException | None:
     from pocketmq.cli.failures import failure_of_broker, failure_of_client, failure_of_file
     from pocketmq.client import ClientError
     from pocketmq.model.errors import BrokerError
@@ -108,7 +111,7 @@ def _failure_of(error: Exception, command: str) -> click.ClickException | None:
     if isinstance(error, ClientError):
         return failure_of_client(error, command)
     if isinstance(error, BrokerError):
-        return failure_of_broker(error, command)
+        return failure_of_broker(error, command, settings)
     if isinstance(error, PermissionError) and error.filename is not None:
         return failure_of_file(error)
     return None

@@ -6,7 +6,7 @@ from typing import Final
 
 from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.documents import PAGE_COUNT
-from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, talk
+from pocketmq.cli.output import LOOK_AT_STORE, Exit, Failure, talk, typed
 from pocketmq.client import ClientError, PullPage, PullQuery
 from pocketmq.client.following import Pull
 from pocketmq.model.decimal import number_of
@@ -59,7 +59,7 @@ class Damaged:
         """
         noun = "message is" if self.count == 1 else "messages are"
         text = f"{self.count} {noun} damaged and could not be read"
-        return Failure(text, Exit.DAMAGED, LOOK_AT_STORE.format(directory=directory))
+        return Failure(text, Exit.DAMAGED, LOOK_AT_STORE.format(directory=typed(directory)))
 
 
 @dataclass

@@ -7,8 +7,20 @@ import click
 from pocketmq.cli.charts import with_bars
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
 from pocketmq.cli.options import PAUSE, examples, watch_option, yes_option
-from pocketmq.cli.output import Document, Exit, Failure, Output, amount, columns, only_planned, talk
+from pocketmq.cli.output import (
+    Document,
+    Exit,
+    Failure,
+    Output,
+    Planned,
+    amount,
+    columns,
+    only_planned,
+    talk,
+    typed,
+)
 from pocketmq.cli.watching import repeat
+from pocketmq.model.endpoint import ROCKETMQ
 from pocketmq.model.replication import FENCED, FOLLOWER, LEADER, ReplicationStatus
 
 COLUMNS: Final = columns(
@@ -17,6 +29,11 @@ COLUMNS: Final = columns(
 IS_ALIVE: Final = (
     "; not while its leader {leader} is alive: demote that one first (pocketmq replica demote), or "
     "force the promotion"
+)
+HAND_OVER: Final = (
+    "nothing was changed yet; pocketmq replica demote --endpoint {leader} --leader HOST:PORT "
+    "--yes, with this broker's address, then add --yes here; if that leader cannot be demoted, "
+    "add --force --yes"
 )
 LISTED: Final = "pocketmq store diverged {directory} --read-only lists them"
 force_option: Final = click.option(
@@ -76,7 +93,7 @@ def readable(found: ReplicationStatus, directory: str) -> Document:
 
     directory   the broker's store
     """
-    listed = LISTED.format(directory=directory)
+    listed = LISTED.format(directory=typed(directory))
     shown: dict[str, object] = {
         "role": found.role,
         "epoch": f"{found.epoch}, since offset {found.term_begin}",
@@ -130,7 +147,10 @@ def promote(broker: BrokerConnection, out: Output, force: bool, yes: bool) -> No
             lost = f"{amount(found.lag_bytes)} of its leader's log, or more, would be left there"
             text = f"{text}; {lost}: start that broker again if it can be"
         if found.connected and not force:
-            raise only_planned(text + IS_ALIVE.format(leader=found.leader), option="--force --yes")
+            text += IS_ALIVE.format(leader=found.leader)
+            if found.leader.startswith(ROCKETMQ):  # no master can be demoted
+                raise only_planned(text, option="--force --yes")
+            raise Planned(text, Exit.REFUSED, HAND_OVER.format(leader=found.leader))
         raise only_planned(text)
     epoch, begin = broker.ask(broker.admin.replication.promote(force=force))
     out.show({"role": "leader", "epoch": epoch, "term_begin": begin})

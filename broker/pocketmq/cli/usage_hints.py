@@ -11,6 +11,7 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "-f": ("--file", "--follow"),
     "--from-beginning": ("--from earliest", "--since"),
     "--timeout": ("--wait",),
+    "--duration": ("--seconds",),
     "--count": ("--limit",),
     "--consumer-group": ("--group",),
     "--broker": ("--endpoint",),
@@ -39,6 +40,7 @@ COMMANDS: Final[Mapping[tuple[str, str], str]] = {
         (("serve", "-n"), ("serve", "--namesrv")),
         "the broker is its own name server; clients name its own address",
     ),
+    ("serve", "--log-level"): "use --set logs.level=debug, or set logs.level in the settings file",
     **{
         ("dump", option): f"pocketmq store grep . DIR {option} … prints some messages"
         for option in ("--limit", "--topic", "--key", "--since", "--until")
@@ -86,13 +88,39 @@ def _of_number(error: click.BadParameter, param: click.Parameter) -> click.Usage
 def _of_option(ctx: click.Context, name: str) -> str:
     command = ctx.command
     if isinstance(command, click.Group):
-        return f"a command's options follow its name, as in {ctx.command_path} COMMAND {name} …"
+        return _of_group(ctx, command, name)
     if _is_argument(ctx, name.removeprefix("--")):
         names = " ".join(one.make_metavar(ctx) for one in _arguments(command))
         return f"the {name.removeprefix('--')} is an argument, as in {ctx.command_path} {names}"
-    has = {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
-    right = (text for text in OPTIONS.get(name, ()) if text.partition(" ")[0] in has)
-    return next((f"use {text}" for text in right), "")
+    right = _meant(command, name)
+    return f"use {right}" if right else ""
+
+
+def _of_group(ctx: click.Context, group: click.Group, name: str) -> str:
+    """Returns where the option belongs: behind a command that has it, or has one of its meaning."""
+    # The root command would import the modules of all commands.
+    names = group.list_commands(ctx) if ctx.parent is not None else []
+    right = "" if names else name
+    found = (group.get_command(ctx, each) for each in names)
+    for command in found:
+        if command is not None and not isinstance(command, click.Group):
+            if name in _options(command):
+                right = name
+                break
+            right = right or _meant(command, name)
+    if not right:
+        return f"see {ctx.command_path} COMMAND --help for the options of a command"
+    return f"a command's options follow its name, as in {ctx.command_path} COMMAND {right} …"
+
+
+def _meant(command: click.Command, name: str) -> str:
+    """Returns the command's option that has the meaning of another tool's, "" if it has none."""
+    has = _options(command)
+    return next((text for text in OPTIONS.get(name, ()) if text.partition(" ")[0] in has), "")
+
+
+def _options(command: click.Command) -> set[str]:
+    return {text for one in command.params for text in (*one.opts, *one.secondary_opts)}
 
 
 def _is_argument(ctx: click.Context, word: str) -> bool:

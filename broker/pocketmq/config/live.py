@@ -9,6 +9,7 @@ Live keys are declared with `live_knob` (config/knob.py).
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from shlex import quote
 from typing import Final, NamedTuple
 
 from pocketmq.config.knob import Value
@@ -77,7 +78,7 @@ def _reason(loaded: Loaded) -> str:
     first, *others = loaded.problems
     if not others:
         return str(first)
-    command = f": pocketmq config check {loaded.file}" if loaded.file else ""
+    command = f": pocketmq config check {quote(str(loaded.file))}" if loaded.file else ""
     return f"{first}; and {len(others)} more{command}"
 
 

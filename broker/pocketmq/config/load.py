@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, NamedTuple
 
 from pocketmq.config import rocketmq
@@ -63,6 +64,7 @@ class Layers:
     """Values and origins from the sources read so far.
 
     translated   keys whose last value was given by RocketMQ's name
+    applied      names in broker.conf without a setting here, which the caller itself applies
     """
 
     preset: str = EDGE
@@ -72,6 +74,7 @@ class Layers:
     translated: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
     problems: list[IllegalConfig] = field(default_factory=list)
+    applied: Collection[str] = ()
 
     def put(self, key: str, given: object, origin: str) -> None:
         """Sets the value of a PocketMQ key."""
@@ -199,17 +202,24 @@ def load(
     assignments: Assignments = (),
     preset: str | None = None,
     force: bool = False,
+    applied: Collection[str] = (),
 ) -> Config:
     """Returns the merged configuration of all sources.
 
     force    whether values below a floor are allowed, for tests and development
+    applied  names in broker.conf without a setting here, which the caller itself applies
     Shape    assignments: "section.key=value" or "rocketmqName=value", the last one wins; a mapping
              contains them by their origin, which errors name
     Errors   IllegalConfig: the first problem, such as an unknown key, an invalid value, an
              unreadable file, or settings that contradict each other
     """
     loaded = examine(
-        file=file, environment=environment, assignments=assignments, preset=preset, force=force
+        file=file,
+        environment=environment,
+        assignments=assignments,
+        preset=preset,
+        force=force,
+        applied=applied,
     )
     if loaded.problems:
         raise loaded.problems[0]
@@ -223,12 +233,13 @@ def examine(
     assignments: Assignments = (),
     preset: str | None = None,
     force: bool = False,
+    applied: Collection[str] = (),
 ) -> Loaded:
     """Returns all problems of the sources, and the configuration, usable only without problems.
 
     The parameters are those of `load`.
     """
-    layers = Layers()
+    layers = Layers(applied=applied)
     environment = environment or {}
     if environment.get(DEFAULTS_VARIABLE):
         read_file(layers, Path(environment[DEFAULTS_VARIABLE]))
@@ -331,13 +342,15 @@ def _read_broker_conf(layers: Layers, path: Path) -> None:
     layers.warnings += [f"{path}: {text}" for text in repeated(items)]
     for item in items:
         why, hint = reason_left_out(item.name)
+        if item.name in layers.applied:
+            continue
         if not why:
             layers.put_any(item.name, item.value, f"{path}:{item.line}")
         else:
             line = f" in line {item.line}" if why == UNKNOWN else ""
             (unknown if why == UNKNOWN else left_out).append(f"{item.name}{line}{hint}")
     if left_out:
-        reasons = f"reasons: pocketmq config import-broker-conf {path}"
+        reasons = f"reasons: pocketmq config import-broker-conf {quote(str(path))}"
         layers.warnings.append(f"{path}: without effect: {', '.join(left_out)}; {reasons}")
     if unknown:
         layers.warnings.append(f"{path}: unknown names: {', '.join(unknown)}")

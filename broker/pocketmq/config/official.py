@@ -28,6 +28,10 @@ GRPC: Final = "0.0.0.0:8081"
 PAGES: Final = "0.0.0.0:5557"
 JAVA_VARIABLES: Final = ("JAVA_OPT_EXT", "JAVA_OPT", "JAVA_OPTS")
 HOMES: Final = "rocketmq-*"
+ASKS: Final = ("authenticationEnabled", "aclEnable")
+FIRST_ADMIN: Final = "initAuthenticationUser"
+APPLIED: Final = frozenset({*ASKS, FIRST_ADMIN})
+"""Names in broker.conf that `official_start` applies; other starts ignore them."""
 _USER_HOME: Final = re.compile(r"(?:^|\s)-Duser\.home=(\S+)")
 
 
@@ -57,7 +61,7 @@ def official_start(
     proxy = _found(proxy_conf, home, "rmq-proxy.json")
     given = examine(file=file, environment=environment).config.origins
     names = {item.name: item.value for item in properties(text_or_nothing(file) if file else "")}
-    asks = any(names.get(each, "") == "true" for each in ("authenticationEnabled", "aclEnable"))
+    asks = any(names.get(each, "") == "true" for each in ASKS)
     values = {
         "store.directory": str(user_home / "store"),
         "http.listen": PAGES,
@@ -79,7 +83,7 @@ def official_start(
         wanted |= _proxy_settings(proxy)
     return OfficialStart(
         file, [f"{key}={value}" for key, value in wanted.items()],
-        _first_admin(names.get("initAuthenticationUser", "")),
+        _first_admin(names.get(FIRST_ADMIN, "")),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ Each text contains all keys involved.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from pocketmq.config.knob import INT32_MAX, Value
@@ -80,6 +81,37 @@ def doubts(config: Config) -> list[str]:
     return [*_unused(config), *_sizes(config), *_switched_off(config)]
 
 
+def unreadable(config: Config, key: str, error: OSError | ValueError) -> IllegalConfig:
+    """Returns the error of a setting that names a file which cannot be read."""
+    why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+    return IllegalConfig(
+        field=f"{key} ({config.origin(key)})", why=f"{config.value(key)} cannot be read: {why}"
+    )
+
+
+def unread(config: Config) -> list[str]:
+    """Returns a warning for each file that a start with these settings could not read here."""
+    return [str(error) for key in _files(config) if (error := _unread(config, key)) is not None]
+
+
+def _files(config: Config) -> Iterator[str]:
+    if config.rpc.tls:
+        yield from ("rpc.tls_cert", "rpc.tls_key")
+    if config.replication.leader and config.replication.user:
+        yield "replication.secret_path"
+    yield "access.admin_secret_path"
+
+
+def _unread(config: Config, key: str) -> IllegalConfig | None:
+    path = str(config.value(key))
+    try:
+        if path:
+            Path(path).expanduser().read_bytes()
+    except OSError as error:
+        return unreadable(config, key, error)
+    return None
+
+
 def _conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
     store, retention = config.store, config.retention
     if store.transient_pool and store.flush != FLUSH_ASYNC:
@@ -107,7 +139,8 @@ def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
         why = "each needs an address of its own; with http.listen empty, rpc.listen serves both"
         yield "rpc.listen", "http.listen", why
     if bool(rpc.tls_cert) != bool(rpc.tls_key):
-        yield "rpc.tls_cert", "rpc.tls_key", "TLS needs both files"
+        why = "TLS needs both files: set both, or neither for the broker's own certificate"
+        yield "rpc.tls_cert", "rpc.tls_key", why
     if rpc.tls_only and not rpc.tls:
         yield "rpc.tls_only", "rpc.tls", "no client could connect"
     if not http.listen and rpc.transport != OWN:
@@ -120,7 +153,8 @@ def _network_conflicts(config: Config) -> Iterator[tuple[str, str, str]]:
 
 
 def _stated(config: Config, key: str) -> str:
-    return f"{key} = {KNOBS[key].text_of(config.value(key))} ({config.origin(key)})"
+    text = KNOBS[key].text_of(config.value(key)) or '""'
+    return f"{key} = {text} ({config.origin(key)})"
 
 
 def _unused(config: Config) -> Iterator[str]:

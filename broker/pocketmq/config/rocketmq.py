@@ -8,6 +8,7 @@ error in --set, and a warning in a broker.conf.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from shlex import quote
 from typing import Final
 
 from pocketmq.config.knob import Knob, Value
@@ -129,7 +130,7 @@ def import_hint(file: str, text: str) -> str:
     if not name:
         return ""
     more = "--store DIR" if name in _OF_USERS else "> pocketmq.toml"
-    command = f"pocketmq config import-broker-conf {file} {more}"
+    command = f"pocketmq config import-broker-conf {quote(file)} {more}"
     return f"it is in RocketMQ's format, as {name} shows; import it: {command}"
 
 

@@ -9,7 +9,7 @@ import click
 
 from pocketmq.cli.backfill.verify import built_manifest, check_against_log
 from pocketmq.cli.options import DIRECTORY, PATH, examples, form_option, set_option, yes_option
-from pocketmq.cli.output import Document, Exit, Failure, Output, only_planned, progress, talk
+from pocketmq.cli.output import Document, Exit, Failure, Output, only_planned, progress, talk, typed
 from pocketmq.cli.store.access import Given
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _refuse_misfit(
     from pocketmq.rebuild.staging import build_settings
 
     sizes = opened.sizes
-    rebuild = f"pocketmq backfill run {store} --out {views}"
+    rebuild = f"pocketmq backfill run {typed(store)} --out {typed(views)}"
     _, settings = build_settings(views)
     known = (sizes.consume_queue_file_size_bytes, sizes.geometry)
     if known != (settings.consume_queue_file_size_bytes, settings.geometry):
@@ -109,7 +109,7 @@ def _check_log(views: Path, store: Path, opened: "OpenedStore") -> None:
     found = check_against_log(views, store, opened)
     if found.counts:
         text = f"the views do not fit this log: it has {len(found.findings)} differences or more"
-        step = f"pocketmq backfill verify {views} --store {store}"
+        step = f"pocketmq backfill verify {typed(views)} --store {typed(store)}"
         raise Failure(text, Exit.DAMAGED, step)
 
 
@@ -127,7 +127,7 @@ def _install(
         if findings:
             shutil.rmtree(staging, ignore_errors=True)
             text = f"{len(findings)} files differ from the manifest, first {findings[0].file}"
-            raise Failure(text, Exit.DAMAGED, f"pocketmq backfill verify {views}")
+            raise Failure(text, Exit.DAMAGED, f"pocketmq backfill verify {typed(views)}")
         return StagedViews(staging, queues_of(built), built["index_names"], built["end"])
 
     return stage_and_install(*opened, copied, keep_as=keep_as)

@@ -22,7 +22,7 @@ from pocketmq.cli.options import (
     set_option,
     takes,
 )
-from pocketmq.cli.output import Document, Exit, Failure, Output, amount, progress, talk
+from pocketmq.cli.output import Document, Exit, Failure, Output, amount, progress, talk, typed
 
 # -- `pocketmq backfill status`, and the progress display of a run -----------------------------
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def status(out: Output, views: Path) -> None:
     found = ProgressReader(views).look()
     if found is None:
         text = f"no run was started in {views}"
-        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill run DIR --out {views}")
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill run DIR --out {typed(views)}")
     out.show({"out": str(views), **asdict(found), "phase": found.phase.value})
 
 

@@ -15,7 +15,7 @@ from pocketmq.cli.options import (
     read_only_option,
     set_option,
 )
-from pocketmq.cli.output import Document, Exit, Failure, Output, columns, progress, talk
+from pocketmq.cli.output import Document, Exit, Failure, Output, columns, progress, talk, typed
 from pocketmq.cli.store.access import Given, log_bytes
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def built_manifest(out: Path) -> Document:
     found = manifest(out)
     if not found:
         text = f"no run has been finished in {out}: there is no rebuild/manifest.json"
-        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill status {out}")
+        raise Failure(text, Exit.NOT_FOUND, f"pocketmq backfill status {typed(out)}")
     return found
 
 

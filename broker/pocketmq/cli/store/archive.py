@@ -30,6 +30,7 @@ from pocketmq.cli.output import (
     moment,
     progress,
     talk,
+    typed,
 )
 from pocketmq.cli.store.access import accessible, log_bytes
 from pocketmq.cli.store.archive_list import ls
@@ -131,7 +132,7 @@ def ship(
     out.show({"directory": str(directory), "target": objects.target, **shipped._asdict()})
     if shipped.damage:
         text = "the store's log is damaged; it was shipped as it is"
-        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {typed(directory)}")
 
 
 def _go_on(

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pocketmq.cli.output import Exit, Failure, Output, moment, talk
+from pocketmq.cli.output import Exit, Failure, Output, moment, talk, typed
 from pocketmq.cli.store.access import sizes_of
 from pocketmq.format.names import CONSUME_QUEUE_DIRECTORY, INDEX_DIRECTORY
 from pocketmq.model.errors import UnknownGeometry
@@ -27,7 +27,7 @@ def refuse_damage(found: "Backup", directory: Path, what: str) -> None:
         talk(f"Damage: {file.path} {file.damage}")
     if found.damaged:
         text = f"the store's log is damaged; the log was {what}"
-        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {directory}")
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {typed(directory)}")
 
 
 @contextmanager

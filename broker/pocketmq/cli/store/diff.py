@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pocketmq.cli.options import PATH, examples, form_option, read_only_option, set_option
-from pocketmq.cli.output import Exit, Failure, Output, columns, progress, talk_notes
+from pocketmq.cli.output import Exit, Failure, Output, columns, progress, talk_notes, typed
 from pocketmq.cli.store.access import accessible, known_end, sizes_of, talk_damage
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def diff(
     talk_damage(damages)
     if damages:
         stores = sorted({str(Path(hole.path).parents[1]) for hole in damages})
-        step = "; ".join(f"pocketmq store verify {store}" for store in stores)
+        step = "; ".join(f"pocketmq store verify {typed(store)}" for store in stores)
         raise Failure("a log is damaged: its messages there are unknown", Exit.DAMAGED, step)
     if count:
         raise Failure(f"the stores differ; differences shown: {count}", Exit.FAILED)

@@ -4,7 +4,7 @@ import click
 
 from pocketmq.cli.documents import FOUND_COLUMNS, message_document
 from pocketmq.cli.options import examples, form_option, queue_option
-from pocketmq.cli.output import Output
+from pocketmq.cli.output import Output, typed
 from pocketmq.cli.store.access import Given, given_options, show_damage
 from pocketmq.cli.store.rows import print_halves, print_index, print_pending, print_units
 
@@ -55,4 +55,4 @@ def dump(
         files, gaps = find_readable_files(given.directory, size)
         search = LogSearch(files, gaps=gaps)
         out.stream(map(message_document, search.messages()), FOUND_COLUMNS)
-        show_damage(search, f"pocketmq store verify {given.directory}")
+        show_damage(search, f"pocketmq store verify {typed(given.directory)}")

@@ -4,7 +4,7 @@ import click
 
 from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option
-from pocketmq.cli.output import Exit, Failure, Output, talk
+from pocketmq.cli.output import Exit, Failure, Output, talk, typed
 from pocketmq.cli.store.access import Given, given_options
 
 
@@ -29,10 +29,10 @@ def info(given: Given, out: Output) -> None:
         talk(f"Damage: the files of queue {queue} are missing, or have a wrong length")
     if damaged and not missing:
         text = f"damaged queues: {len(damaged)}; no message is lost by it"
-        raise Failure(text, Exit.DAMAGED, f"pocketmq store repair {given.directory}")
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store repair {typed(given.directory)}")
     if missing:
         text = f"the log lacks parts: {len(missing)}"
-        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {given.directory}")
+        raise Failure(text, Exit.DAMAGED, f"pocketmq store verify {typed(given.directory)}")
 
 
 def _summary(found: Document) -> Document:

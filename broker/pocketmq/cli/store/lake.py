@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pocketmq.cli.options import ENDPOINT, MOMENT, examples, form_option, set_option
-from pocketmq.cli.output import Exit, Failure, Output, amount, progress, talk
+from pocketmq.cli.output import Exit, Failure, Output, amount, progress, talk, typed
 from pocketmq.cli.store.access import show_damage
 from pocketmq.cli.store.archive_target import archive_errors, opened_objects
 from pocketmq.cli.store.lake_broker import of_broker
@@ -66,7 +66,7 @@ def run(
         talk(f"Note: retention removed {amount(archived.gap)} of the log before it was archived")
     out.show({"source": source, "target": place, **archived._asdict()})
     if search is not None:
-        show_damage(search, f"pocketmq store verify {source}")
+        show_damage(search, f"pocketmq store verify {typed(source)}")
 
 
 @click.command(epilog=examples("pocketmq archive compact /mnt/lake"))

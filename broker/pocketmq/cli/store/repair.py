@@ -8,7 +8,7 @@ import click
 
 from pocketmq.cli.documents import Document
 from pocketmq.cli.options import examples, form_option, wall_ms, yes_option
-from pocketmq.cli.output import Exit, Failure, Output, only_planned, progress, talk, write
+from pocketmq.cli.output import Exit, Failure, Output, only_planned, progress, talk, typed, write
 from pocketmq.cli.store.access import Given, OpenedStore, given_options, log_bytes
 
 
@@ -70,7 +70,8 @@ def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss
     try:
         done = repair_store(*store, now_ms=wall_ms(), accept_loss=accept_loss, stage=progress)
     except (Corruption, StoreGap, WrongFileSize) as error:
-        step = f"pocketmq store repair {store.directory} without --yes shows the needed files"
+        command = f"pocketmq store repair {typed(store.directory)}"
+        step = f"{command} without --yes shows the needed files"
         if not accept_loss:
             step += f", or what {accepting(store.directory)} gives up"
         raise Failure(str(error), Exit.DAMAGED, step) from error
@@ -87,7 +88,7 @@ def _say_left(directory: Path, kinds: list[str], *, is_sound: bool) -> None:
     if not is_sound:
         text = f"findings that cannot be repaired: {len(kinds)}"
         is_served = kinds and SERVED_AS_IT_IS.issuperset(kinds)
-        step = NO_REPAIR if is_served else f"pocketmq store verify {directory}"
+        step = NO_REPAIR if is_served else f"pocketmq store verify {typed(directory)}"
         raise Failure(text, Exit.DAMAGED, step)
     talk("The store has no findings")
 

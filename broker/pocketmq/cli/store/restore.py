@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from pocketmq.cli.options import MOMENT, directory_argument, form_option
-from pocketmq.cli.output import Exit, Failure, Output, moment, progress, talk
+from pocketmq.cli.output import Exit, Failure, Output, moment, progress, talk, typed
 from pocketmq.cli.store.access import log_bytes
 from pocketmq.cli.store.copy import refuse_damage, shown, shown_errors, store_of
 from pocketmq.model.errors import Corruption, NotAStore
@@ -64,8 +64,8 @@ def _restore_backup(copy: Path, directory: Path, out: Output) -> None:
         raise _refused_place(directory, error) from error
     except Corruption as error:
         step = (
-            f"make the copy again: pocketmq store backup {store_of(copy)} {copy}; or restore an "
-            "earlier generation of it; if a broker ran on the copy, that changed it"
+            f"make the copy again: pocketmq store backup {typed(store_of(copy))} {typed(copy)}; or "
+            "restore an earlier generation of it; if a broker ran on the copy, that changed it"
         )
         raise Failure(
             f"{error.path} is damaged: {error.why}; nothing was restored", Exit.DAMAGED, step
@@ -90,7 +90,7 @@ def _restore_archive(target: str, directory: Path, at_ms: int | None, out: Outpu
         if found is None:
             first = first_time(objects)
             text = f"{objects.target} has no moment" + ("" if at_ms is None else " at that time")
-            step = f"pocketmq archive ls {target}"
+            step = f"pocketmq archive ls {typed(target)}"
             if first is not None:
                 step = f"--at {moment(first).replace(' ', 'T')} or later"
             raise Failure(text, Exit.NOT_FOUND, step)
@@ -113,8 +113,8 @@ def _no_backup(copy: Path) -> Failure:
     """Returns the failure for a store that no `store backup` made, or did not finish."""
     text = f"{copy} is a store, but no finished backup: it has no backup.json"
     step = (
-        f"pocketmq store verify {copy}; a sound store is served as it is, and copied by cp -a "
-        "while no broker runs on it, or by pocketmq store backup"
+        f"pocketmq store verify {typed(copy)}; a sound store is served as it is, and copied by "
+        "cp -a while no broker runs on it, or by pocketmq store backup"
     )
     return Failure(text, Exit.REFUSED, step)
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pocketmq.cli.output import Exit, Failure, Output, at, columns, talk
+from pocketmq.cli.output import Exit, Failure, Output, at, columns, talk, typed
 from pocketmq.cli.store.access import OpenedStore
 
 UNIT_COLUMNS: Final = columns(
@@ -73,7 +73,7 @@ def _refuse_flaws(store: OpenedStore) -> None:
         talk(f"Damage: {flaw.path} at byte {flaw.position}: expected {flaw.expected}")
     if flaws:
         text = "the timer's files are damaged: delayed messages may be missing above"
-        step = f"pocketmq store verify {store.directory}, which counts them"
+        step = f"pocketmq store verify {typed(store.directory)}, which counts them"
         raise Failure(text, Exit.DAMAGED, step)
 
 

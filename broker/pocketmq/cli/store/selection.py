@@ -16,7 +16,7 @@ from pocketmq.cli.options import (
     set_option,
     takes,
 )
-from pocketmq.cli.output import progress
+from pocketmq.cli.output import progress, typed
 from pocketmq.cli.store.access import Given, known_end, show_damage
 from pocketmq.cli.vocabulary import option
 
@@ -136,4 +136,4 @@ def searched(chosen: Chosen, label: str, *, with_system: bool = True) -> Iterato
             files, selection, check_crc=not chosen.no_crc, advance=advance, gaps=gaps
         )
         yield Searched(disk, sizes, files, search)
-    show_damage(search, f"pocketmq store verify {directory}")
+    show_damage(search, f"pocketmq store verify {typed(directory)}")

@@ -55,9 +55,28 @@ def tls_context(cert_file: str, key_file: str) -> ssl.SSLContext:
         for key, file in (("rpc.tls_cert", cert_file), ("rpc.tls_key", key_file)):
             if why := _why_unreadable(file):
                 raise IllegalConfig(field=key, why=f"{file} cannot be read: {why}") from error
-        why = f"{cert_file} and {key_file} are no certificate and key: {error}"
-        raise IllegalConfig(field="rpc.tls_cert", why=why) from error
+        raise _why_unfit(cert_file, key_file, error) from error
     return context
+
+
+def _why_unfit(cert_file: str, key_file: str, error: OSError | ValueError) -> IllegalConfig:
+    """Returns the error for two readable files, in the words of an operator where openssl has none.
+
+    openssl names the wrong file only by its function: a certificate that has no CERTIFICATE
+    section is "PEM lib", and so is a key without a PRIVATE KEY section.
+    """
+    for key, file, section in (
+        ("rpc.tls_cert", cert_file, b"CERTIFICATE-----"),
+        ("rpc.tls_key", key_file, b"PRIVATE KEY-----"),
+    ):
+        if section not in Path(file).read_bytes():
+            kind = section.decode().strip("-")
+            return IllegalConfig(field=key, why=f"{file} has no BEGIN {kind}: it is not PEM of one")
+    if "KEY_VALUES_MISMATCH" in str(error):
+        why = f"{key_file} is not the key of {cert_file}"
+        return IllegalConfig(field="rpc.tls_key", why=why)
+    why = f"{cert_file} and {key_file} are no certificate and key: {error}"
+    return IllegalConfig(field="rpc.tls_cert", why=why)
 
 
 def _no_password() -> str:

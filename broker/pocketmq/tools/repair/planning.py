@@ -18,6 +18,7 @@ a missing or short log file                if accepted: fillers; for the oldest,
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Final, NamedTuple
 
 from pocketmq.files.disk import Disk
@@ -450,7 +451,7 @@ def blocked_step(plan: RepairPlan, directory: Path) -> str:
 
 def accepting(directory: Path) -> str:
     """Returns the command that repairs without missing files."""
-    return f"pocketmq store repair {directory} --accept-loss"
+    return f"pocketmq store repair {quote(str(directory))} --accept-loss"
 
 
 def _plan_log(

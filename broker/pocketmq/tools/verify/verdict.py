@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from pocketmq.model.finding import ABSENT
@@ -76,7 +77,7 @@ def next_step(found: Verification, directory: Path) -> str:
             f"move the files of the log to {directory}/commitlog (RocketMQ's storePathCommitLog "
             "has their place), or restore them from a copy"
         )
-    step = f"pocketmq store repair {directory}, which shows what it would do"
+    step = f"pocketmq store repair {quote(str(directory))}, which shows what it would do"
     needed = [*_needed(found)]
     if needed:
         return f"restore {needed[0]} from a backup: no repair knows its content"
