@@ -45,6 +45,8 @@ LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "::1")
 HOST_LENGTH_MAX: Final = 32
 """Upper limit of characters of the host in a subject, whose common name has at most 64."""
 SERIAL_BYTES: Final = 8
+ANY_LABEL: Final = "any"
+"""Label in place of the wildcard in a certificate for *.example.com."""
 EVERY_HOST: Final = frozenset({"0.0.0.0", "::"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,252}")
 _PEM: Final = re.compile(rb"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n", re.DOTALL)
@@ -89,7 +91,9 @@ class Certificate:
     hosts   listening addresses, and names that clients use
     """
 
-    __slots__ = ("_cert", "_clock", "_disk", "_hosts", "_in_use", "_key", "_seen", "_tls")
+    __slots__ = (
+        "_cert", "_clock", "_disk", "_hosts", "_in_use", "_key", "_key_in_use", "_seen", "_tls",
+    )  # fmt: skip
 
     def __init__(
         self, tls: Tls, store: Path, disk: Disk, clock: Clock, hosts: Iterable[str]
@@ -103,12 +107,22 @@ class Certificate:
         self._seen = (b"", NOTHING_SHOWN)
         self._in_use = (Path(), b"")
         """The file that new handshakes use, and its content."""
+        self._key_in_use = Path()
         assert self._cert.parent == self._key.parent, "certificate and key are in two directories"
 
     @property
     def path(self) -> Path:
         """The file of the certificate that the broker makes."""
         return self._cert
+
+    def in_use(self, host: str) -> tuple[bytes, str]:
+        """Returns the certificate of new handshakes, and a name by which a client verifies it.
+
+        host   the client's name for the broker; is returned if the certificate is for it
+        """
+        file, content = self._in_use
+        names = shown(file, self._key_in_use).names
+        return content, host if host in names else min(names, default="")
 
     def show_what_is_there(self, config: Config) -> None:
         """Loads the configured or existing certificate, and writes nothing.
@@ -128,6 +142,7 @@ class Certificate:
     def _take(self, cert: Path, key: str) -> None:
         self._tls.take(str(cert), key)
         self._in_use = (cert, self._disk.read_file(cert))
+        self._key_in_use = Path(key)
 
     def make_sure(self, config: Config) -> None:
         """Generates a certificate unless there is a valid one; blocks for some 20 ms.
@@ -263,12 +278,13 @@ def _unmade(why: str) -> IllegalConfig:
 
 
 def shown(cert_file: Path, key_file: Path) -> Shown:
-    """Returns the facts of a self-signed certificate, NOTHING_SHOWN if a handshake with it fails.
+    """Returns the facts of a certificate, NOTHING_SHOWN if a handshake with it fails.
 
     Cost     2 ms: a handshake in memory with a client that trusts the certificate
     """
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # another authority may have signed it
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
         server = tls_context(str(cert_file), str(key_file))
@@ -281,6 +297,6 @@ def shown(cert_file: Path, key_file: Path) -> Shown:
         found = asks.getpeercert() or {}
     except (OSError, ValueError, IllegalConfig):  # ssl's errors are subclasses of the first two
         return NOTHING_SHOWN
-    names = [str(name[1]) for name in found.get("subjectAltName", ())]
+    names = [str(name[1]).replace("*", ANY_LABEL) for name in found.get("subjectAltName", ())]
     until_s = ssl.cert_time_to_seconds(str(found["notAfter"]))
     return Shown(frozenset(_usable(names)), until_s)

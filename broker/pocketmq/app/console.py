@@ -11,20 +11,22 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from secrets import token_urlsafe
 from shutil import rmtree
-from typing import Final
+from typing import Final, NamedTuple
 
 from pocketmq.app.access import AccessControl
+from pocketmq.app.certificate import Certificate
 from pocketmq.app.ports import Ports
 from pocketmq.config.addresses import split_address
 from pocketmq.config.sections import Config
 from pocketmq.metrics.site import Site
 from pocketmq.metrics.tunnel import OtherProcess
+from pocketmq.model.endpoint import TLS_NAME
 from pocketmq.native import PURE_VARIABLE
 
 PACKAGES: Final = ("jinja2", "starlette", "uvicorn")
@@ -33,6 +35,7 @@ START_S: Final = 20.0
 STOP_S: Final = 2.0
 TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
 """Environment variable with the secret of the tunnel."""
+ROOTS_FILE: Final = "roots.pem"
 ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 ARENAS: Final = "MALLOC_ARENA_MAX"
 """Environment variable that limits the number of malloc's heaps. With a heap for each thread, free
@@ -42,6 +45,7 @@ SERVER: Final = Path(__file__).parents[1] / "console" / "server.py"
 VARIABLES: Final = {ARENAS: "1", PURE_VARIABLE: "1"}
 """Variables for less memory: the console does not need the speed of compiled modules."""
 BACKLOG: Final = 64
+LOCAL: Final = "127.0.0.1"
 ANYWHERE: Final = frozenset({"0.0.0.0", "::", ""})
 
 logger = logging.getLogger(__name__)
@@ -74,18 +78,30 @@ def is_offered(config: Config, ports: Ports, *, is_checked: bool) -> bool:
     return not is_open and all(find_spec(name) is not None for name in PACKAGES)
 
 
+class Trusted(NamedTuple):
+    """The certificate that the broker shows.
+
+    content   PEM
+    name      a name that the certificate is for; "": none is known
+    """
+
+    content: bytes
+    name: str
+
+
 class ConsoleProcess:
     """The console's process, which `path` starts if it is not running."""
 
     __slots__ = (
-        "_base", "_certificate", "_endpoint", "_folder", "_options", "_process", "_start", "token"
+        "_base", "_endpoint", "_folder", "_options", "_process", "_start", "_told", "_trusted",
+        "token",
     )  # fmt: skip
 
     def __init__(
         self,
         endpoint: str,
         base: str,
-        certificate: Path | None,
+        trusted: Callable[[], Trusted] | None,
         *,
         needs_login: bool = False,
         backup_path: str = "",
@@ -93,7 +109,10 @@ class ConsoleProcess:
         assert not base.endswith("/"), "the base ends with /"
         self._endpoint = endpoint
         self._base = base
-        self._certificate = certificate
+        self._trusted = trusted
+        """Returns the certificate of the broker; None: the console calls the broker without TLS."""
+        self._told: Trusted | None = None
+        """The certificate that the running process trusts."""
         login = ("--changes-need-login",) if needs_login else ()
         self._options = (*login, *((f"--backup={backup_path}",) if backup_path else ()))
         self._folder: Path | None = None
@@ -111,7 +130,11 @@ class ConsoleProcess:
         Errors   OSError, TimeoutError: the process does not start
         """
         async with self._start:
-            if self._process is None or self._process.returncode is not None:
+            trusted = None if self._trusted is None else self._trusted()
+            is_over = self._process is None or self._process.returncode is not None
+            if is_over or trusted != self._told:
+                await self.close()
+                self._told = trusted
                 await self._begin()
             assert self._folder is not None, "the process has no socket"
             return str(self._folder / "socket")
@@ -119,6 +142,8 @@ class ConsoleProcess:
     async def _begin(self) -> None:
         self._forget()
         self._folder = Path(tempfile.mkdtemp(prefix="pocketmq-console-"))
+        if self._told is not None:
+            (self._folder / ROOTS_FILE).write_bytes(self._told.content)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             listener.bind(str(self._folder / "socket"))
             listener.listen(BACKLOG)
@@ -137,7 +162,9 @@ class ConsoleProcess:
     def _environment(self) -> Mapping[str, str]:
         hidden = ("POCKETMQ_ACCESS_KEY", "POCKETMQ_SECRET_KEY", "POCKETMQ_SECRET_KEY_FILE")
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
-        roots = {ROOTS: str(self._certificate)} if self._certificate is not None else {}
+        assert self._folder is not None, "the process has no directory"
+        told = self._told
+        roots = {} if told is None else {ROOTS: str(self._folder / ROOTS_FILE), TLS_NAME: told.name}
         own = {TOKEN: self.token, "PYTHONPATH": os.pathsep.join(sys.path), **VARIABLES}
         return {**kept, **roots, **own}
 
@@ -164,7 +191,7 @@ def offer_console(
     config: Config,
     ports: Ports,
     site: Site,
-    certificate: Path,
+    certificate: Certificate,
     door: AccessControl,
 ) -> str | None:
     """Offers the console on a site until `up` ends.
@@ -178,7 +205,7 @@ def offer_console(
     made = ConsoleProcess(
         f"{scheme}{_near(ports.grpc)}",
         base,
-        certificate if config.rpc.tls_only else None,
+        (lambda: Trusted(*certificate.in_use(LOCAL))) if config.rpc.tls_only else None,
         needs_login=config.console.changes_need_login,
         backup_path=config.console.backup_path,
     )
@@ -190,5 +217,5 @@ def offer_console(
 def _near(address: str) -> str:
     """Returns an address by which this machine reaches a bound one."""
     host, port = split_address(address)
-    host = "127.0.0.1" if host in ANYWHERE else host
+    host = LOCAL if host in ANYWHERE else host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

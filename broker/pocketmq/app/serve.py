@@ -284,7 +284,7 @@ def _open_pages(
 ) -> str | None:  # fmt: skip
     """Lets users read pages; returns the address of the console, None if it is not offered."""
     site.admits = door.admits
-    return offer_console(up, config, ports, site, certificate.path, door)
+    return offer_console(up, config, ports, site, certificate, door)
 
 
 def _end_handover(stage: Stage, stop: asyncio.Future[str]) -> None:

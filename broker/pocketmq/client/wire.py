@@ -6,9 +6,11 @@ use grpc.aio, which logs errors if two event loops of a process use it.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from concurrent import futures
+from pathlib import Path
 from threading import Thread
 from typing import Any, Final, Protocol, TypeVar
 
@@ -16,10 +18,11 @@ import grpc
 from google.protobuf.message import Message
 
 from pocketmq.client.credentials import Pairs
-from pocketmq.model.endpoint import TLS
+from pocketmq.model.endpoint import TLS, TLS_NAME
 
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
 """Limit of a gRPC message, above the largest message that a broker accepts."""
+ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),
@@ -214,19 +217,41 @@ class BlockingWire:
         self._channel.close()
 
 
+def _credentials() -> grpc.ChannelCredentials:
+    """Returns credentials that trust the certificates in the file of ROOTS; else gRPC's own.
+
+    gRPC would read the file itself, but would then trust no certificate that another one signed.
+    """
+    try:
+        return grpc.ssl_channel_credentials(Path(os.environ[ROOTS]).read_bytes())
+    except (KeyError, OSError):
+        return grpc.ssl_channel_credentials()
+
+
+def _tls_options() -> tuple[tuple[str, int | str], ...]:
+    """Returns the options of a TLS channel; the broker's own console dials 127.0.0.1 for any name.
+
+    That console trusts nothing but the certificate of its broker (app/console.py).
+    """
+    name = os.environ.get(TLS_NAME, "")
+    return (*OPTIONS, ("grpc.ssl_target_name_override", name)) if name else OPTIONS
+
+
 def _channel(target: str) -> grpc.Channel:
     """Returns a channel to "host:port", or to "tls://host:port" with gRPC's root certificates."""
     if target.startswith(TLS):
-        credentials = grpc.ssl_channel_credentials()
-        return grpc.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
+        credentials = _credentials()
+        return grpc.secure_channel(target.removeprefix(TLS), credentials, options=_tls_options())
     return grpc.insecure_channel(target, options=OPTIONS)
 
 
 def _aio_channel(target: str) -> grpc.aio.Channel:
     """Returns an asyncio channel, for the targets of `_channel`."""
     if target.startswith(TLS):
-        credentials = grpc.ssl_channel_credentials()
-        return grpc.aio.secure_channel(target.removeprefix(TLS), credentials, options=OPTIONS)
+        credentials = _credentials()
+        return grpc.aio.secure_channel(
+            target.removeprefix(TLS), credentials, options=_tls_options()
+        )
     return grpc.aio.insecure_channel(target, options=OPTIONS)
 
 

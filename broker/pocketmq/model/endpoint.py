@@ -12,6 +12,8 @@ MASTER_PORT: Final = 10_911
 DEFAULT_HOST: Final = "127.0.0.1"
 PORT_MAX: Final = 65_535
 TLS: Final = "tls://"
+TLS_NAME: Final = "POCKETMQ_CONSOLE_TLS_NAME"
+"""Environment variable of a broker's own console with a name of the broker's certificate."""
 ROCKETMQ: Final = "rocketmq://"
 
 _HOST = re.compile(r"[^\s/@\[\]]+")
