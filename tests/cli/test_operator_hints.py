@@ -108,7 +108,7 @@ def test_a_file_of_tls_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*k\.pem cannot be read: No such"):
         tls_context(str(cert), str(key))
     key.write_text("")
-    with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*k\.pem has no BEGIN PRIVATE KEY"):
+    with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*k\.pem is no private key in PEM"):
         tls_context(str(cert), str(key))
     key.write_text("-----BEGIN PRIVATE KEY-----")
     with pytest.raises(IllegalConfig, match="are no certificate and key"):
@@ -123,7 +123,7 @@ def test_the_key_of_another_certificate_is_named(tmp_path: Path) -> None:
     tls_context(files[0], files[1])
     with pytest.raises(IllegalConfig, match=r"rpc\.tls_key: .*other\.pem is not the key of"):
         tls_context(files[0], files[2])
-    with pytest.raises(IllegalConfig, match=r"rpc\.tls_cert: .*k\.pem has no BEGIN CERTIFICATE"):
+    with pytest.raises(IllegalConfig, match=r"rpc\.tls_cert: .*k\.pem is no certificate in PEM"):
         tls_context(files[1], files[1])
 
 

@@ -71,7 +71,8 @@ def _why_unfit(cert_file: str, key_file: str, error: OSError | ValueError) -> Il
     ):
         if section not in Path(file).read_bytes():
             kind = section.decode().strip("-")
-            return IllegalConfig(field=key, why=f"{file} has no BEGIN {kind}: it is not PEM of one")
+            why = f"{file} is no {kind.lower()} in PEM: it has no line BEGIN {kind}"
+            return IllegalConfig(field=key, why=why)
     if "KEY_VALUES_MISMATCH" in str(error):
         why = f"{key_file} is not the key of {cert_file}"
         return IllegalConfig(field="rpc.tls_key", why=why)
