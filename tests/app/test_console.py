@@ -1,4 +1,4 @@
-"""The console's process reaches a broker that serves TLS alone, whoever signed its certificate."""
+"""The console reaches a broker that serves TLS alone, also with a certificate of an authority."""
 
 import asyncio
 import subprocess
