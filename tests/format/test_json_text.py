@@ -81,3 +81,24 @@ def test_a_row_without_a_value_is_none() -> None:
     assert offset_rows({"offsetTable": {"T@G": {"0": 7, "x": 1, "1": -1, "2": True}}}) == [
         ("G", "T", 0, 7)
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "it is empty"),
+        (b"\n", "it is empty"),
+        (bytes(512), "it contains only zeros"),
+        (b'{"a":\n{"b":1,', "it ends too early, at line 2, column 8, byte 13"),
+        (b'{"a":\n 1 2}', "it is no valid JSON at line 2, column 4, byte 9"),
+        ('{"é":1}x'.encode(), "it is no valid JSON at line 1, column 8, byte 8"),
+        ('{"é":"'.encode() + b"\xff", "it is no valid UTF-8 at line 1, column 7, byte 7"),
+        (b'{"a":"\\ud800"}', "a text in it has half of a surrogate pair"),
+    ],
+    ids=range(8),
+)
+def test_the_error_states_the_place_in_the_file(content: bytes, why: str) -> None:
+    for read in (read_json, decode_members):
+        with pytest.raises(ValueError) as caught:
+            read(content)
+        assert str(caught.value) == why

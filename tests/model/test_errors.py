@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pocketmq.model import errors
 from pocketmq.model.errors import BrokerError, Code, RequestError, shown
-from pocketmq.model.errors.code import SHOWN_LENGTH_MAX
+from pocketmq.model.errors.code import SHOWN_LENGTH_MAX, shown_room
 from pocketmq.model.errors.storage import BrokerReadOnly, StorageError, StoreFailed, Unavailable
 
 CODES: dict[Code, str] = {
@@ -440,3 +440,12 @@ def test_an_error_has_its_fields_or_their_defaults_and_no_other() -> None:
         errors.TopicNotFound()  # type: ignore[call-arg]
     with pytest.raises(AssertionError, match="unknown field"):
         errors.TopicNotFound(topic="T", group="G")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("byte_count", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1_000, "1.0 kB"), (39_899_999, "39.8 MB"),
+     (99_999_999, "99.9 MB"), (150_994_944, "150 MB"), (2 * 10**9, "2.0 GB"), (10**16, "10000 TB")],
+)  # fmt: skip
+def test_free_space_has_the_units_of_the_command_line(byte_count: int, text: str) -> None:
+    assert shown_room(byte_count) == text

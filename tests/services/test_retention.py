@@ -125,7 +125,7 @@ def test_of_both_judgements_the_worse_counts_and_the_error_names_its_limit() -> 
     both = replace(SETTINGS, disk_margin_bytes=30)
     above, below = refusal_of(both, disk(45 * GIB)), refusal_of(both, disk(99, used=200))
     assert str(above) == (
-        "the disk under /store is 92 % used with 45 GiB free, sends are refused above "
+        "the disk under /store is 92 % used with 48.3 GB free, sends are refused above "
         "90 % (retention.disk_refuse_percent); free space, they resume by themselves"
     )
     assert str(below) == (

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from pocketmq.client import Message
 from pocketmq.format.delayed_message import timer_due_ms
-from pocketmq.format.json_text import read_object
+from pocketmq.format.json_text import NotJson, read_object
 from pocketmq.model.decimal import number_of
 from pocketmq.model.message import (
     DELAY,
@@ -192,7 +192,7 @@ def message_of(line: bytes, number: int, model: Message, replay: Replay) -> list
 def _document(line: bytes) -> dict[str, Any]:
     try:
         return read_object(line)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except NotJson as error:
         found = line[:SHOWN_SIZE].decode("utf-8", "replace")
         raise ValueError(f"{found!r} is not JSON, such as {EXAMPLE_LINE}") from error
 

@@ -11,6 +11,7 @@ removed and rebuilt.
 Source: MappedFileQueue.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from pocketmq.files.disk import Disk
@@ -88,6 +89,20 @@ class MappedFileQueue:
                     self.unlink_from(base)
                 return
             self._add_found(path, base, size)
+
+    def probe(self) -> Iterator[None]:
+        """Opens each file once as a use would, and reads its first byte; yields after each.
+
+        Cost     a read from the disk for each file that is not in memory
+        Errors   ReadFailed: a file has another owner, or its disk fails
+        """
+        for file in self.files:
+            descriptor = self._disk.open(file.path, read_only=self.read_only)
+            try:
+                self._disk.read_at(descriptor, 0, 1)
+            finally:
+                self._disk.close(descriptor)
+            yield
 
     def remove_empty(self) -> None:
         """Removes files of length zero, which `load` left out."""

@@ -27,13 +27,48 @@ Pairs = Callable[[list[tuple[str, Any]]], Any]
 Content = TypeVar("Content")
 
 
+class NotJson(ValueError):
+    """A text that is no JSON from a position on.
+
+    position        number of the characters before the fault
+    byte_position   number of the bytes before the fault
+    """
+
+    def __init__(self, text: str, position: int, form: str = "JSON") -> None:
+        before = text[:position]
+        line, column = before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1
+        self.position = position
+        self.byte_position = len(before.encode("utf-8", "replace"))
+        place = f"line {line}, column {column}, byte {self.byte_position}"
+        if not text.strip("\0 \t\r\n"):
+            why = "it contains only zeros" if "\0" in text else "it is empty"
+        elif not text[position:].strip():
+            why = f"it ends too early, at {place}"
+        else:
+            why = f"it is no valid {form} at {place}"
+        super().__init__(why)
+
+
+def text_of(content: bytes) -> str:
+    """Returns the text of a file.
+
+    Errors   NotJson: the content is not UTF-8
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text = content.decode("utf-8", "replace")
+        position = len(content[: error.start].decode("utf-8"))
+        raise NotJson(text, position, "UTF-8") from error
+
+
 def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
     """Parses a text.
 
     pairs    makes an object's value from its (name, value) pairs
-    Errors   ValueError
+    Errors   ValueError: its text is for people; NotJson, if the text is no JSON
     """
-    text = content if isinstance(content, str) else content.decode("utf-8")
+    text = content if isinstance(content, str) else text_of(content)
     try:
         value = json.loads(
             text,
@@ -44,6 +79,10 @@ def read_json(content: bytes | str, pairs: Pairs | None = None) -> Any:
         )
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise NotJson(text, error.pos) from error
+    except UnicodeEncodeError as error:
+        raise ValueError("a text in it has half of a surrogate pair") from error
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     return value

@@ -18,7 +18,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pocketmq.format.json_text import COUNT_MAX, is_integer, read_json, table_of
+from pocketmq.format.json_text import (
+    COUNT_MAX,
+    NotJson,
+    is_integer,
+    read_json,
+    table_of,
+    text_of,
+)
 from pocketmq.format.names import (
     CONSUMER_OFFSETS_FILE,
     DELAY_OFFSETS_FILE,
@@ -46,6 +53,8 @@ BOTH_MEMBER: Final = "pocketmqBoth"
 """Member that marks a file of consumer offsets as written together with the other file."""
 INTEGER_MARK: Final = "\ue000"
 """Character before an integer key in an intermediate text; no name contains it."""
+ADDED_BY_MARK: Final = 3
+"""Characters that a marked key has more than the file: the mark and two quotes."""
 GROUP_DEFAULTS: Final[dict[str, Any]] = {
     "attributes": {},
     "brokerId": 0,
@@ -113,8 +122,13 @@ def decode_table(content: bytes) -> dict[str, Any]:
 
     Errors   ValueError: the text is not a JSON object
     """
-    text = _STRING_OR_KEY.sub(_mark_key, content.decode("utf-8"))
-    table = read_json(text, _unmark_keys)
+    text = text_of(content)
+    marked = _STRING_OR_KEY.sub(_mark_key, text)
+    try:
+        table = read_json(marked, _unmark_keys)
+    except NotJson as error:
+        added = ADDED_BY_MARK * marked.count(INTEGER_MARK, 0, error.position)
+        raise NotJson(text, error.position - added) from error
     if not isinstance(table, dict):
         raise ValueError("the table is not a JSON object")
     return table

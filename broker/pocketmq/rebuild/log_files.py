@@ -171,15 +171,15 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
         if base is None:
             raise StrayFile(path=str(path), why="its name is not an offset of 20 digits")
         found = path.stat().st_size
+        if base in foreign:
+            why = foreign_name(base, file_size_bytes)
+            gaps.append(Hole(str(path), base, base + found, why, is_followed=False))
+            continue
         if found > file_size_bytes or file_size_bytes not in sizes:
             raise WrongFileSize(
                 path=str(path), expected_bytes=file_size_bytes, found_bytes=found,
                 key_names=_KEY_NAMES,
             )  # fmt: skip
-        if base in foreign:
-            why = foreign_name(base, file_size_bytes)
-            gaps.append(Hole(str(path), base, base + found, why, is_followed=False))
-            continue
         gaps += _gap_before(directory, files, base, file_size_bytes)
         if found:
             files.append(LogFile(str(path), base, found))
@@ -190,16 +190,24 @@ def find_readable_files(store: Path, file_size_bytes: int) -> ReadableLog:
 
 
 def foreign_bases(named: Mapping[int, int], file_size_bytes: int) -> set[int]:
-    """Returns the names, as offsets, of files that begin inside a complete file of the log.
+    """Returns the names, as offsets, of files that begin inside another file of the log.
 
-    Such a file is another store's, or a copy: the log has the file that belongs there.
+    Such a file is another store's, or a copy. The other file is complete, or it is missing between
+    complete files, and then only a file of another length counts.
 
     named   length of each file, by the offset that is its name
     """
     whole = {base for base, size in named.items() if size == file_size_bytes}
     of_log = {base for base in whole if not base % file_size_bytes}
+    first, last = min(of_log, default=0), max(of_log, default=0)
     return {
-        base for base in named if base % file_size_bytes and base - base % file_size_bytes in of_log
+        base
+        for base, size in named.items()
+        if base % file_size_bytes
+        and (
+            base - base % file_size_bytes in of_log
+            or (size != file_size_bytes and first < base < last)
+        )
     }
 
 

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from pocketmq.model.errors import StorageError, StoreFailed
+from pocketmq.files.disk_errors import path_of
+from pocketmq.model.errors import ReadFailed, StorageError, StoreFailed
 from tests.golden_stores import GoldenStores
 from tests.kit.golden_log import files_below
 from tests.kit.store_golden import golden_copy, golden_sizes
 from tests.kit.store_language import store_at
+from tests.sim.quick_disk import QuickDisk
 
 STORE = "rebuild-base"
 
@@ -143,3 +145,41 @@ async def test_a_store_of_ours(
     if place == "abort":
         (store / "abort").touch()
     await check_start(store, changed_at(store, place, change), **sizes)
+
+
+class UnreadableDisk(QuickDisk):
+    """A disk with a file that cannot be opened, or whose content cannot be read."""
+
+    path = ""
+    is_opened = False
+
+    def open(self, path: Path | str, *, read_only: bool = False) -> int:
+        if str(path) == self.path and not self.is_opened:
+            raise ReadFailed(path=self.path, why="Permission denied")
+        return super().open(path, read_only=read_only)
+
+    def read_at(self, descriptor: int, position: int, size_bytes: int) -> bytes:
+        if path_of(descriptor) == self.path:
+            raise ReadFailed(path=self.path, why="Input/output error")
+        return super().read_at(descriptor, position, size_bytes)
+
+
+@pytest.mark.parametrize("is_opened", [False, True])
+async def test_a_start_names_a_log_file_that_it_cannot_read(
+    tmp_path: Path, is_opened: bool
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(30):
+            await store.send("T", f"{number}" * 400)
+    before = files_below(tmp_path / "s/commitlog")
+    disk = UnreadableDisk()
+    disk.path = str(tmp_path / "s/commitlog" / sorted(before)[2])
+    disk.is_opened = is_opened
+    with pytest.raises(ReadFailed) as caught:
+        async with store_at(tmp_path / "s", disk=disk):
+            pass
+    why = "Input/output error" if is_opened else "Permission denied"
+    assert str(caught.value) == (
+        f"{disk.path} cannot be read ({why}); check its owner and mode, then the disk"
+    )
+    assert files_below(tmp_path / "s/commitlog") == before

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.files.disk import Disk
 from pocketmq.model.errors import StoreGap
 from pocketmq.rebuild.log_files import find_readable_files
 from pocketmq.tools.repair.repair import NOTHING_TO_DO
+from pocketmq.tools.verify.verdict import next_step
+from pocketmq.tools.verify.verification import VerifyOptions, verify
 from tests.golden_stores import GoldenStores
-from tests.kit.damaged_store import DamagedStore
+from tests.kit.damaged_store import NOW_MS, DamagedStore
 from tests.kit.golden_log import files_below
 
 
@@ -95,3 +98,25 @@ def test_a_foreign_file_in_the_place_of_a_missing_one_leaves_in_the_same_repair(
     assert store.kinds() == {}
     assert store.lost() == store.hit()
     assert store.quarantined()[f"{file.name}@0"] == foreign
+
+
+@pytest.mark.parametrize("length", [1, 3, 6])
+def test_a_foreign_file_inside_a_missing_one_is_named_and_leaves_in_the_same_repair(
+    store: DamagedStore, length: int
+) -> None:
+    file, foreign = store.file(1), store.file(0).read_bytes()
+    inside = file.with_name(f"{int(file.name) + store.file_size // 4:020d}")
+    store.remove(file)
+    inside.write_bytes((foreign * 2)[: store.file_size * length // 4])
+    readable = find_readable_files(store.directory, store.file_size)
+    assert {gap.path for gap in readable.gaps} == {str(inside), str(file)}
+    found = verify(Disk(), store.directory, store.sizes, VerifyOptions(now_ms=NOW_MS))
+    assert found.counts == {"missing_file": 1, "stray_file": 1}
+    assert next_step(found, store.directory) == (
+        f"move commitlog/{inside.name} out of commitlog/; restore the missing files from a backup; "
+        f"or pocketmq store repair {store.directory} --accept-loss, which shows what it would do"
+    )
+    assert store.repair(accept_loss=True)["is_sound"]
+    assert store.kinds() == {}
+    assert store.lost() == store.hit()
+    assert f"{inside.name}@0" in store.quarantined()

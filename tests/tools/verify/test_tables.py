@@ -13,7 +13,7 @@ from pocketmq.log.checkpoint import FlushedMark
 from pocketmq.model.errors import TableUnreadable
 from pocketmq.store.tables.tables import Tables
 from pocketmq.tools.durable import flushed_upto
-from pocketmq.tools.verify.tables import parses
+from pocketmq.tools.verify.tables import WITH_BACKUP, WITHOUT_BACKUP, parses
 from tests.golden_stores import GoldenStores
 from tests.kit.checked_store import CheckedStore
 from tests.sim.clock import FakeClock
@@ -147,3 +147,18 @@ def test_rows_of_the_order_journal_that_nobody_reads(store: CheckedStore) -> Non
     assert (finding.offset, finding.repairable) == (len(rows[0]), False)
     table.write_text('{"table":{}}')
     assert store.verify().counts == {}, "a real broker wrote the table: no row counts"
+
+
+@pytest.mark.parametrize("has_backup", [False, True])
+def test_a_damaged_table_is_reported_with_its_place_and_the_next_step(
+    store: CheckedStore, has_backup: bool
+) -> None:
+    path = store.directory / "config/consumerOffset.json"
+    path.write_bytes('{\n\t"offsetTable":{"é@G":{0:1,1:2,oops}}}'.encode())
+    backup = path.with_name(f"{path.name}.bak")
+    backup.write_bytes(b'{"offsetTable":{}}' if has_backup else b"")
+    (finding,) = store.verify().findings
+    assert (finding.kind, finding.file) == ("table", "config/consumerOffset.json")
+    assert finding.offset == path.read_bytes().index(b"oops")
+    then = WITH_BACKUP if has_backup else WITHOUT_BACKUP
+    assert finding.found == f"it is no valid JSON at line 2, column 32, byte 34; {then}"

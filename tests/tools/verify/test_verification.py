@@ -105,6 +105,17 @@ def test_what_a_sound_broker_leaves_is_no_finding(golden: GoldenStores, name: st
     assert (found.entries > 0) == (name != "noindex")
 
 
+def test_a_copy_without_views_has_no_checked_units(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("upgrade", tmp_path / "s")
+    sizes = sizes_of(Disk(), store, GEOMETRY, with_index=True)
+    before = verify(Disk(), store, sizes)
+    shutil.rmtree(store / "consumequeue")
+    shutil.rmtree(store / "index")
+    found = verify(Disk(), store, sizes)
+    assert (found.records, found.units, found.entries) == (before.records, 0, 0)
+    assert min(before.records, before.units, before.entries) > 0
+
+
 def test_topics_count_as_removed_by_the_rules_of_a_start(
     golden: GoldenStores, tmp_path: Path
 ) -> None:

@@ -87,10 +87,11 @@ def _shown_moment(time_ms: int) -> str:
 
 
 def shown_room(byte_count: int) -> str:
-    """Returns a number of bytes for people, rounded down: 136 MiB."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if byte_count >= 10 * size:
-            return f"{byte_count // size} {unit}"
+    """Returns a number of bytes for people, in the units of all commands, rounded down: 39.8 MB."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if byte_count >= size:
+            tenths = byte_count * 10 // size
+            return f"{tenths // 10} {unit}" if tenths >= 1_000 else f"{tenths / 10:.1f} {unit}"
     return f"{byte_count} bytes"
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.checkpoint_layout import CHECKPOINT_FILE_SIZE, decode_checkpoint
+from pocketmq.format.json_text import NotJson
 from pocketmq.format.names import (
     BACKUP_SUFFIX,
     CHECKPOINT_FILE,
@@ -19,6 +20,10 @@ from pocketmq.model.message import OFFSET_MAX
 from pocketmq.tools.verify.collector import Collector
 
 TABLE_SUFFIX: Final = ".json"
+WITH_BACKUP: Final = "a repair replaces it with its valid .bak"
+WITHOUT_BACKUP: Final = (
+    "no valid .bak: restore the file from a backup; without one, a repair moves it away"
+)
 _TIMES: Final = ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")
 _PLACES: Final = ("confirm_physical_offset", "logics_physical_offset")
 
@@ -87,8 +92,10 @@ class TableCheck:
             decode_file(path.name, self._disk.read_file(path))
         except ValueError as error:
             backup = path.with_name(path.name + BACKUP_SUFFIX)
-            kept = "its .bak is valid" if parses(self._disk, backup) else "no valid .bak"
-            self._report(path, 0, "a table", f"{kept}; {error}")
+            is_kept = parses(self._disk, backup)
+            then = WITH_BACKUP if is_kept else WITHOUT_BACKUP
+            position = error.byte_position if isinstance(error, NotJson) else 0
+            self._report(path, position, "a table", f"{error}; {then}")
 
     def _report(self, path: Path, position: int, expected: str, found: str) -> None:
         self._collector.add("table", path, position, expected=expected, found=found)

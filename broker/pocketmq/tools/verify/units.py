@@ -213,10 +213,10 @@ class ComparedFiles(QueueFiles):
         directory = self._directory_of(key)
         if directory is None:
             return
-        self.units += len(units) // UNIT_SIZE
         for base, position, wanted in self.pieces(queue_offset, units):
             path = directory / offset_file_name(base)
             found = _read(path, position, len(wanted))
+            self.units += len(wanted) // UNIT_SIZE if found else 0
             if found != wanted:
                 held = (path, position, bytes(wanted), found)
                 self._held.setdefault(key, []).append(held)

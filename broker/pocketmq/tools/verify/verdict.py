@@ -82,9 +82,13 @@ def next_step(found: Verification, directory: Path) -> str:
     if needed:
         return f"restore {needed[0]} from a backup: no repair knows its content"
     by_hand = [*_by_hand(found)]
+    is_lacking = bool(found.gaps) or found.head is not None
+    if by_hand and is_lacking:
+        by_hand.append("restore the missing files from a backup")
+        step = f"pocketmq store repair {directory} --accept-loss, which shows what it would do"
     if by_hand:
         return f"{'; '.join(by_hand)}; or {step}"
-    if found.gaps or found.head is not None:
+    if is_lacking:
         return (
             "restore the files from a backup; without one: pocketmq store repair "
             f"{directory} --accept-loss, which shows what it would do"
