@@ -4,6 +4,7 @@ raw     a broker under load, and `archive ship` beside it. Both are killed and t
         is deleted; the store is restored from the archive, to which it ships again. Acknowledged
         messages may be lost if the last round began before them, and no others
 lake    `archive run` over a log, killed five times; each message must be in the lake once
+table   the same with an Iceberg table, which pyiceberg also reads, before and after a compaction
 """
 
 import asyncio
@@ -11,13 +12,16 @@ import random
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final
+
+import pyarrow.parquet as pq
+from pyiceberg.table import StaticTable
 
 from bench.store import write_log
 from harness.budget import Budget
@@ -170,11 +174,27 @@ def lake(place: Path, budget: Budget) -> dict[str, Any]:
     return archived_with_kills(store, str(place / "lake"), random.Random(budget.seed), budget)
 
 
+def table(place: Path, budget: Budget) -> dict[str, Any]:
+    """Archives a log of `budget.messages` records to an Iceberg table with kills.
+
+    Errors   AssertionError: log and table have different messages
+    """
+    store, target = place / "store", place / "table"
+    write_log(store, budget.messages, body=BODY, file_size=FILE_SIZE)
+    chance = random.Random(budget.seed)
+    options = ("--format", "iceberg")
+    figures = archived_with_kills(store, str(target), chance, budget, options)
+    found = table_sum(target)
+    ended(module("pocketmq", "archive", "compact", target))
+    assert found == table_sum(target) == lake_sum(str(target)), "pyiceberg reads other messages"
+    return figures
+
+
 def archived_with_kills(
-    store: Path, target: str, chance: random.Random, budget: Budget
+    store: Path, target: str, chance: random.Random, budget: Budget, options: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Archives a store's directory with KILLS kills, and compares each message with the log."""
-    command = module("pocketmq", "archive", "run", store, target)
+    command = module("pocketmq", "archive", "run", store, target, *options)
     kills = 0
     while kills < KILLS:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment())
@@ -219,8 +239,24 @@ def lake_sum(target: str) -> tuple[int, int]:
     number, total = 0, 0
     for part in parts_of(manifest, LakeBounds()):
         for batch in read_part(objects, part, ("body",), last_offsets(manifest)):
-            places, bodies = batch.column("physical_offset"), batch.column("body")
-            for place, body in zip(places.to_pylist(), bodies.to_pylist(), strict=True):
-                total += _digest(place, body)
+            total += _digest_of(batch)
             number += batch.num_rows
     return number, total % PER_RECORD
+
+
+def table_sum(directory: Path) -> tuple[int, int]:
+    """Returns the same of an Iceberg table, as pyiceberg reads it."""
+    scan = StaticTable.from_metadata(str(directory)).scan()
+    number, total = 0, 0
+    for task in scan.plan_files():
+        with pq.ParquetFile(task.file.file_path.removeprefix("file://")) as opened:
+            for batch in opened.iter_batches(columns=["physical_offset", "body"]):
+                total += _digest_of(batch)
+                number += batch.num_rows
+    return number, total % PER_RECORD
+
+
+def _digest_of(batch: Any) -> int:
+    places, bodies = batch.column("physical_offset"), batch.column("body")
+    pairs = zip(places.to_pylist(), bodies.to_pylist(), strict=True)
+    return sum(_digest(place, body) for place, body in pairs)

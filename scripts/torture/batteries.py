@@ -17,6 +17,7 @@ OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
 BATTERIES: Final = {
     "archive_lake": "archives:lake",
     "archive_raw": "archives:raw",
+    "archive_table": "archives:table",
     "classic_frames": "classic_frames:torture",
     "clocks": "clocks:torture",
     "crash": "simulated:crash",

@@ -218,10 +218,13 @@ def test_a_key_without_a_message_is_not_found(broker: LocalBroker) -> None:
     assert run("msg", "by-key", "orders", "k").code == 0
 
 
-def test_messages_of_log_and_archive_are_printed_once(broker: LocalBroker, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["parquet", "iceberg"])
+def test_messages_of_log_and_archive_are_printed_once(
+    broker: LocalBroker, tmp_path: Path, form: str
+) -> None:
     target = str(tmp_path / "lake")
     broker.fill(3)
-    assert run("archive", "run", "h:1", target).document["messages"] == 3
+    assert run("archive", "run", "h:1", target, "--format", form).document["messages"] == 3
     broker.do(broker.inner.expire())
     broker.fill(2)
 

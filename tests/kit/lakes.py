@@ -17,14 +17,19 @@ from pocketmq.tools.lake.catalog import Manifest
 from pocketmq.tools.lake.commits import opened_lake, read_lake
 from pocketmq.tools.lake.compaction import Compacted, compact_lake
 from pocketmq.tools.lake.drafts import FILE_SIZE
+from pocketmq.tools.lake.publishing import TableName
 from tests.sim.quick_disk import QuickDisk
 
 
 class SmallLake:
     """A lake, and the store whose messages it archives."""
 
-    def __init__(self, place: Path, target: str = "", *, store: Path | None = None) -> None:
+    def __init__(
+        self, place: Path, target: str = "", *,
+        store: Path | None = None, table: TableName | None = None,
+    ) -> None:  # fmt: skip
         self._store = store or place / "s"
+        self._form = table
         self.objects = open_objects(QuickDisk(), target or str(place / "l"))
         self.step_size = STEP_SIZE
         self.file_size = FILE_SIZE
@@ -36,14 +41,16 @@ class SmallLake:
     ) -> Archived:
         """Archives the new messages."""
         log = log_to_archive(self._disk, self._store, None, patterns, until_ms)
-        with opened_lake(self._disk, objects or self.objects) as lake:
+        with opened_lake(self._disk, objects or self.objects, self._form) as lake:
             archiver = Archiver(lake, step_size=self.step_size, file_size=self.file_size)
             return archive_log(archiver, lake, log)[0]
 
-    def compact(self, objects: Objects | None = None) -> Compacted:
-        """Replaces small files by large ones."""
-        with opened_lake(self._disk, objects or self.objects) as lake:
-            return compact_lake(lake, step_size=self.step_size, file_size=self.file_size)
+    def compact(self, objects: Objects | None = None, *, now_ms: int = 0) -> Compacted:
+        """Replaces small files by large ones; expires snapshots of a table."""
+        with opened_lake(self._disk, objects or self.objects, self._form) as lake:
+            return compact_lake(
+                lake, now_ms=now_ms, step_size=self.step_size, file_size=self.file_size
+            )
 
     @property
     def manifest(self) -> Manifest:

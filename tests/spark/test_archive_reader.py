@@ -9,6 +9,7 @@ import pytest
 from pocketmq.model.errors import NotAStore
 from pocketmq.spark.data_source import PocketSource
 from pocketmq.spark.stores import archive_option
+from pocketmq.tools.lake.publishing import TableName
 from tests.kit.lakes import SmallLake
 from tests.kit.log_bytes import SMALL, TIME_MS, LogBytes, applied
 
@@ -20,10 +21,10 @@ COUNT = 60
 class Table:
     """A store in the making, its lake, and both as Spark reads them."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, table: TableName | None = None) -> None:
         self.place = place
         self.log = LogBytes(place / "s", FILE_SIZE)
-        self.lake = SmallLake(place)
+        self.lake = SmallLake(place, table=table)
         self.written = 0
 
     def write(self, count: int) -> None:
@@ -82,10 +83,10 @@ def numbers_of(reader: Any, parts: list[Any]) -> list[int]:
     return [int(row["body"].split()[1]) for row in rows_of(reader, parts)]
 
 
-@pytest.fixture(params=["queues", "log"])
+@pytest.fixture(params=["queues", "log", "iceberg"])
 def table(tmp_path: Path, request: pytest.FixtureRequest) -> Table:
     """A table whose first 40 messages are in the lake, in two runs; 60 are in the log."""
-    made = Table(tmp_path)
+    made = Table(tmp_path, TableName() if request.param == "iceberg" else None)
     for count in (20, 20):
         made.write(count)
         made.lake.run()
@@ -162,8 +163,9 @@ def test_what_the_lake_lacks_is_read_from_the_log(tmp_path: Path) -> None:
     assert table.numbers(topic="rmq_sys_X") == [20]
 
 
-def test_a_path_or_url_of_a_lake_is_read_as_one(tmp_path: Path) -> None:
-    table = Table(tmp_path)
+@pytest.mark.parametrize("form", [None, TableName()])
+def test_a_path_or_url_of_a_lake_is_read_as_one(tmp_path: Path, form: TableName | None) -> None:
+    table = Table(tmp_path, form)
     table.write(8)
     table.lake.run()
     lake = str(tmp_path / "l")

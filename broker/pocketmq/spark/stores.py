@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pocketmq.backfill.source import StoreReader
 from pocketmq.model.errors import NotAStore
 from pocketmq.tools.archive.objects import S3_URL, URL_MARK
-from pocketmq.tools.lake.catalog import MANIFEST
+from pocketmq.tools.lake.catalog import MANIFEST, TABLE
 
 LOCATION: Final = "location"
 _HADOOPS_S3: Final = re.compile(r"^s3[an]://")
@@ -42,7 +42,7 @@ def _is_lake(path: str) -> bool:
     directory = path.removeprefix("file:")
     if directory == path and URL_MARK in path:
         return True
-    return bool(directory) and (Path(directory) / MANIFEST).is_file()
+    return bool(directory) and any((Path(directory) / one).is_file() for one in (MANIFEST, TABLE))
 
 
 def has_path(options: Mapping[str, str]) -> bool:

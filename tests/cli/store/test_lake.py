@@ -3,9 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from pyiceberg.table import StaticTable
+
 from pocketmq.client import ClientError
 from pocketmq.files.disk import Disk
 from pocketmq.tools.archive.objects import open_objects
+from pocketmq.tools.lake import finding
 from pocketmq.tools.lake.commits import opened_lake
 from tests.cli.command_line import Ran, run
 from tests.cli.local_broker import LocalBroker
@@ -135,3 +139,51 @@ def test_another_brokers_lake_is_refused(broker: LocalBroker, tmp_path: Path) ->
     done = archived("h:1", lake.objects.target)
     assert done.code == 4
     assert "the lake has another message 2 of queue 0 of orders than the broker" in done.err
+
+
+def test_an_iceberg_table(
+    golden: GoldenStores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, target = golden.store("basic"), tmp_path / "lake"
+    count = archived(store, target, "--format", "iceberg").document["messages"]
+    table = StaticTable.from_metadata(str(target))
+    assert table.scan().count() == count > 0
+    assert archived(store, target).document["messages"] == 0
+    rows = run("archive", "ls", str(target)).document
+    assert sum(row["messages"] for row in rows) == count
+    assert run("archive", "compact", str(target)).document["after"] == len(rows)
+    monkeypatch.setattr(finding, "find_spec", lambda name: None)
+    for words in (
+        ("archive", "run", str(store), str(target)),
+        ("archive", "run", str(store), str(tmp_path / "new"), "--format", "iceberg"),
+        ("archive", "compact", str(target)),
+        ("archive", "ls", str(target)),
+    ):
+        done = run(*words)
+        assert (done.code, "is an Iceberg table, which needs pyiceberg" in done.err) == (1, True)
+        assert "Next:  pip install 'pocketmq[iceberg]'" in done.err
+
+
+def test_options_that_are_not_the_lakes_are_refused(golden: GoldenStores, tmp_path: Path) -> None:
+    store, files, table = golden.store("rebuild-base"), tmp_path / "files", tmp_path / "table"
+    assert archived(store, files).code == archived(store, table, "--format", "iceberg").code == 0
+    named = ("--catalog", "prod", "--table", "mq.messages")
+    refused: list[tuple[Path, tuple[str, ...], str]] = [
+        (files, ("--format", "iceberg"), "files has Parquet files with a manifest"),
+        (files, named, "files has Parquet files with a manifest"),
+        (table, ("--format", "parquet"), "table has an Iceberg table"),
+        (table, named, "table has an Iceberg table"),
+    ]
+    for target, options, text in refused:
+        done = archived(store, target, *options)
+        assert (done.code, text in done.err) == (4, True), done.err
+    for wrong in (
+        ("--catalog", "prod"),
+        ("--table", "mq.messages"),
+        (*named, "--format", "parquet"),
+        ("--catalog", "prod", "--table", "messages"),
+    ):
+        assert archived(store, tmp_path / "new", *wrong).code == 2
+    assert not (tmp_path / "new").exists()
+    done = archived(store, tmp_path / "new", *named)
+    assert (done.code, "has no catalog prod" in done.err) == (4, True), done.err

@@ -15,7 +15,7 @@ from pocketmq.tools.lake.catalog import (
     manifest_of,
     partition_of,
 )
-from pocketmq.tools.lake.drafts import SCHEMA
+from pocketmq.tools.lake.schema import SCHEMA
 from tests.golden_stores import GoldenStores
 from tests.kit.archived import FailingObjects, Stopped
 from tests.kit.backed_up import fill, stocked
@@ -101,6 +101,17 @@ async def test_a_run_killed_at_any_write_leaves_each_message_once(tmp_path: Path
         assert lake.bodies() == numbered(90)
         assert parquet_files(lake) == {file.path for file in lake.manifest.files}
         assert len(lake.manifest.files) == 1
+
+
+async def test_a_first_run_killed_at_any_write_leaves_each_message_once(tmp_path: Path) -> None:
+    await stocked(tmp_path / "s", 0, 30)
+    for fails_at in range(4):
+        lake = SmallLake(tmp_path, str(tmp_path / f"l{fails_at}"))
+        with suppress(Stopped):
+            lake.run(objects=FailingObjects(lake.objects, fails_at))
+        lake.run()
+        assert lake.bodies() == numbered(30)
+        assert parquet_files(lake) == {file.path for file in lake.manifest.files}
 
 
 async def test_chosen_topics_go_ahead_and_the_others_follow(tmp_path: Path) -> None:

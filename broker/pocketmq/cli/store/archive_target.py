@@ -38,6 +38,8 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
     try:
         with shown_errors():
             yield
+    except ImportError as error:
+        raise Failure(str(error), Exit.FAILED, "pip install 'pocketmq[iceberg]'") from error
     except NotAStore as error:
         if error.path != objects.target:
             raise

@@ -285,6 +285,13 @@ class StrayFile(NotAStore):
     message = "{path} is not a file of the store: {why}; move it out of the directory"
 
 
+class TableChanged(StorageError):
+    """A commit to an Iceberg table that another program changed first."""
+
+    message = "{path} was changed by another program in the meantime; run the command again"
+    path: str
+
+
 class UnsupportedStore(StorageError):
     """A store of a kind that only RocketMQ can write to."""
 

@@ -52,6 +52,10 @@ class Objects(ABC):
         self.put(name, _pieces_of(path))
         path.unlink()
 
+    def settle(self, name: str) -> None:
+        """Makes an object durable that another program wrote; a store of objects has done that."""
+        return
+
     @abstractmethod
     def get(self, name: str) -> Iterator[bytes]:
         """Yields an object in pieces.
@@ -147,6 +151,12 @@ class _Files(Objects):
             disk.sync(descriptor)
         disk.rename(path, target)
         disk.sync_directory(target.parent)
+
+    def settle(self, name: str) -> None:
+        path = self._directory / name
+        with self._disk.opened(path) as descriptor:
+            self._disk.sync(descriptor)
+        self._disk.sync_directory(path.parent)
 
     def get(self, name: str) -> Iterator[bytes]:
         return _pieces_of(self._directory / name)

@@ -2,6 +2,8 @@
 
     date=2026-11-28/topic=orders/RUN-NUMBER.parquet   messages, by date of the store time (UTC)
     _pocketmq/manifest.json                           the files, and what they contain of the log
+    _pocketmq/table.json                              instead of it: the name of an Iceberg table
+    metadata/                                         files of that table
     _pocketmq/intent.json                             files that a commit is about to write
     _pocketmq/drafts/                                 drafts, if the lake is a directory
 
@@ -23,6 +25,7 @@ from pocketmq.tools.export.files import NAME_SIZE_MAX, day_name
 FORMAT: Final = "pocketmq lake 1"
 OWN: Final = "_pocketmq"
 MANIFEST: Final = f"{OWN}/manifest.json"
+TABLE: Final = f"{OWN}/table.json"
 INTENT: Final = f"{OWN}/intent.json"
 DRAFTS: Final = "drafts"
 ALL_TOPICS: Final = ""
@@ -50,6 +53,7 @@ class LakeFile(NamedTuple):
 
     path    its name, which begins with the name of its partition
     size    bytes of the file
+    place   its partition, if another program chose the path
     """
 
     path: str
@@ -59,11 +63,12 @@ class LakeFile(NamedTuple):
     last_offset: int
     first_ms: int
     last_ms: int
+    place: str = ""
 
     @property
     def partition(self) -> str:
         """Name of its partition."""
-        return self.path.rpartition("/")[0]
+        return self.place or self.path.rpartition("/")[0]
 
 
 class QueueMark(NamedTuple):
@@ -138,7 +143,8 @@ class Manifest:
             queues.setdefault(topic, {})[str(queue_id)] = mark
         members = {
             "run": self.run, "walked": dict(self.marks.walked), "queues": queues,
-            "last": self.marks.last, "files": self.files, "removed": self.removed,
+            "last": self.marks.last, "files": [file[:-1] for file in self.files],
+            "removed": self.removed,
         }  # fmt: skip
         return encode_summed(FORMAT, members)
 

@@ -2,14 +2,14 @@
 
     intent, with the names of new files ─► the files ─► manifest ─► removed files are deleted
 
-The manifest is replaced atomically, so a commit takes effect at once. The next run first deletes
-the remains of a killed commit: files of the intent that the manifest does not list, and files that
-it lists as removed.
+The manifest, or the version of an Iceberg table instead of it, is replaced atomically, so a commit
+takes effect at once. The next run first deletes the remains of a killed commit: files of the intent
+that the manifest does not list, and files that it lists as removed.
 """
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +27,9 @@ from pocketmq.tools.lake.catalog import (
     LakeFile,
     LakeMarks,
     Manifest,
-    manifest_of,
 )
+from pocketmq.tools.lake.finding import find_published, new_table
+from pocketmq.tools.lake.publishing import OwnManifest, Published, TableName
 
 _LOCK: Final = "lock"
 
@@ -43,35 +44,46 @@ class LakeDraft(NamedTuple):
 def read_lake(objects: Objects) -> Manifest:
     """Returns the content of a lake.
 
-    Errors   NotAStore: there is no lake; Corruption; OSError
+    Errors   NotAStore: there is no lake; Corruption; OSError; ImportError: it is an Iceberg table,
+             and pyiceberg is missing
     """
-    try:
-        content = b"".join(objects.get(MANIFEST))
-    except FileNotFoundError as error:
+    found = find_published(objects)
+    if found is None:
         why = f"it has no {MANIFEST}: `pocketmq archive run` has not written to it"
-        raise NotAStore(path=objects.target, why=why) from error
-    return manifest_of(content, f"{objects.target}/{MANIFEST}")
+        raise NotAStore(path=objects.target, why=why)
+    return found[1]
 
 
 class Lake:
     """A lake that this process changes."""
 
-    __slots__ = ("_is_committing", "_objects", "manifest", "spool")
+    __slots__ = ("_is_committing", "_objects", "_published", "manifest", "spool")
 
-    def __init__(self, objects: Objects, spool: Path) -> None:
+    def __init__(self, objects: Objects, spool: Path, table: TableName | None = None) -> None:
         """Opens a lake, which may be empty; deletes the remains of a killed commit.
 
         spool    directory for drafts
-        Errors   NotAStore: the place contains other files; Corruption; OSError
+        table    the Iceberg table that an empty lake becomes; None: it gets a manifest
+        Errors   NotAStore: the place contains other files; Corruption; OSError; ImportError: the
+                 lake is an Iceberg table, and pyiceberg is missing
         """
         self._objects, self.spool, self._is_committing = objects, spool, False
-        self.manifest = _content(objects)
+        found = _content(objects)
+        if found is None and table is not None:
+            found = new_table(objects, table)
+        self._published, self.manifest = found or (OwnManifest(objects), Manifest())
+        self._published.recover()
         self._delete_remains()
 
     @property
     def target(self) -> str:
         """The lake's path or URL, for errors."""
         return self._objects.target
+
+    @property
+    def table(self) -> TableName | None:
+        """The Iceberg table that the lake is; None: it has a manifest."""
+        return self._published.table
 
     def name(self, partition: str, number: int) -> str:
         """Returns the name of a file in the next commit."""
@@ -106,50 +118,74 @@ class Lake:
         before, gone = self.manifest, frozenset(without)
         assert gone <= {file.path for file in before.files}
         new = [draft.file for draft in drafts]
-        self._objects.put(INTENT, [json.dumps({"files": [one.path for one in new]}).encode()])
+        self._intend([one.path for one in new])
         for draft in drafts:
             self._objects.take(draft.file.path, draft.draft)
         kept = [file for file in before.files if file.path not in gone]
         after = Manifest(before.run + 1, marks, (*kept, *new), tuple(sorted(gone)))
-        self._objects.put(MANIFEST, [after.encode()])
+        self._published.publish(after, new, gone)
         self.manifest = after
-        for path in after.removed:
+        for path in self._published.unused(after.removed):
             self._objects.delete(path)
         self._is_committing = False
         return after
 
+    def expire(self, now_ms: int) -> None:
+        """Removes old snapshots of an Iceberg table, and the files that only they use.
+
+        Errors   OSError; DiskFull; TableChanged
+        """
+        ids, names = self._published.expired(now_ms)
+        if ids:
+            self._intend(names)
+            self._published.expire(ids)
+            for name in names:
+                self._objects.delete(name)
+            self._intend([])
+
+    def _intend(self, names: Collection[str]) -> None:
+        """Records objects that the next run deletes if they are no part of the lake."""
+        self._objects.put(INTENT, [json.dumps({"files": sorted(names)}).encode()])
+
     def _delete_remains(self) -> None:
-        try:
-            intended = read_object(b"".join(self._objects.get(INTENT)))["files"]
-        except FileNotFoundError:
-            return
         named = {file.path for file in self.manifest.files}
-        for path in {*intended, *self.manifest.removed} - named:
+        remains = {*_intended(self._objects), *self.manifest.removed} - named
+        for path in self._published.unused(remains):
             self._objects.delete(path)
         self.manifest = replace(self.manifest, removed=())
 
 
-def _content(objects: Objects) -> Manifest:
-    """Returns the content of a lake, which is empty in an empty place."""
+def _intended(objects: Objects) -> list[str]:
+    """Returns the names in the intent."""
     try:
-        return read_lake(objects)
-    except NotAStore:
-        others = [name for name in objects.names("") if name != OWN]
+        content = b"".join(objects.get(INTENT))
+    except FileNotFoundError:
+        return []
+    return [str(name) for name in read_object(content)["files"]]
+
+
+def _content(objects: Objects) -> tuple[Published, Manifest] | None:
+    """Returns the content of a lake; None in an empty place, or one with a killed first commit."""
+    found = find_published(objects)
+    if found is None:
+        own = {OWN, *(name.partition("/")[0] for name in _intended(objects))}
+        others = [name for name in objects.names("") if name not in own]
         if others:
             why = f"it contains other files ({others[0]} …), and is no lake"
-            raise NotAStore(path=objects.target, why=why) from None
-        return Manifest()
+            raise NotAStore(path=objects.target, why=why)
+    return found
 
 
 @contextmanager
-def opened_lake(disk: Disk, objects: Objects) -> Iterator[Lake]:
+def opened_lake(disk: Disk, objects: Objects, table: TableName | None = None) -> Iterator[Lake]:
     """Opens a lake for changes; in a directory, for one process at a time.
 
+    table    see `Lake`
     Errors   those of `Lake`; StoreLocked
     """
     if objects.directory is None:
         with tempfile.TemporaryDirectory(prefix="pocketmq-") as spool:
-            yield Lake(objects, Path(spool))
+            yield Lake(objects, Path(spool), table)
         return
     own = objects.directory / OWN
     _content(objects)  # Refuses a place of other files before anything is written.
@@ -159,7 +195,7 @@ def opened_lake(disk: Disk, objects: Objects) -> Iterator[Lake]:
     try:
         objects.delete(f"{OWN}/{DRAFTS}")
         disk.make_directory(own / DRAFTS)
-        yield Lake(objects, own / DRAFTS)
+        yield Lake(objects, own / DRAFTS, table)
     finally:
         objects.delete(f"{OWN}/{DRAFTS}")
         lock.release()

@@ -28,10 +28,10 @@ def small_files(files: Sequence[LakeFile], file_size: int = FILE_SIZE) -> list[l
 
 
 def compact_lake(
-    lake: Lake, *, advance: Advance = no_advance, step_size: int = STEP_SIZE,
+    lake: Lake, *, now_ms: int, advance: Advance = no_advance, step_size: int = STEP_SIZE,
     file_size: int = FILE_SIZE,
 ) -> Compacted:  # fmt: skip
-    """Replaces small files; commits after each `step_size` bytes.
+    """Replaces small files; commits after each `step_size` bytes, and then expires old snapshots.
 
     Errors   OSError; DiskFull; Corruption: the rows of a file differ from the manifest
     Cost     reads and writes each small file once
@@ -49,6 +49,7 @@ def compact_lake(
         if lot:
             _replace(lake, lot, advance, file_size)
             total += sum(file.size for file in lot)
+    lake.expire(now_ms)
     return Compacted(before, len(lake.manifest.files), total)
 
 

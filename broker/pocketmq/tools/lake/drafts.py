@@ -14,13 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pocketmq.files.disk_errors import FullDisk
-from pocketmq.format.arrow_messages import (
-    MOMENT_TYPE,
-    moment_names,
-    moments_of,
-    record_batches,
-    schema_of,
-)
+from pocketmq.format.arrow_messages import moments_of, record_batches
 from pocketmq.format.columns.heads import Heads, Numbers
 from pocketmq.format.columns.queues import QueueTable
 from pocketmq.format.message_columns import MESSAGE_COLUMNS
@@ -28,13 +22,10 @@ from pocketmq.model.errors import Corruption
 from pocketmq.tools.export.files import DAY_MS, OPEN_MAX, PENDING_BYTES_MAX, ParquetSink
 from pocketmq.tools.lake.catalog import LakeFile, partition_of
 from pocketmq.tools.lake.commits import LakeDraft
+from pocketmq.tools.lake.schema import MOMENTS, SCHEMA
 
 FILE_SIZE: Final = 256 * 1024 * 1024
 """Bytes from which on a file is complete; it has at most one row group more."""
-_STORED: Final = schema_of(MESSAGE_COLUMNS)
-_MOMENTS: Final = moment_names(_STORED)
-SCHEMA: Final = pa.schema([*_STORED, *(pa.field(name, MOMENT_TYPE) for name in _MOMENTS)])
-"""The columns of a lake's files: those that Spark's reader of a store has."""
 
 
 class Records(NamedTuple):
@@ -161,7 +152,7 @@ class LakeDrafts:
 
 
 def _with_moments(batch: Any) -> Any:
-    moments = [moments_of(batch.column(source)) for source in _MOMENTS.values()]
+    moments = [moments_of(batch.column(source)) for source in MOMENTS.values()]
     return pa.RecordBatch.from_arrays([*batch.columns, *moments], schema=SCHEMA)
 
 

@@ -201,7 +201,7 @@ def find_messages(
     Cost      reads the columns of all files that meet the bounds; other columns of row groups with
               matches
     """
-    from pocketmq.tools.lake.drafts import SCHEMA
+    from pocketmq.tools.lake.schema import SCHEMA
 
     last = last_offsets(manifest, bounds.topics)
     parts = parts_of(manifest, bounds)
