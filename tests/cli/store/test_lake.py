@@ -161,7 +161,7 @@ def test_an_iceberg_table(
     ):
         done = run(*words)
         assert (done.code, "is an Iceberg table, which needs pyiceberg" in done.err) == (1, True)
-        assert "Next:  pip install 'pocketmq[iceberg]'" in done.err
+        assert "Next:  pip install pyiceberg" in done.err
 
 
 def test_options_that_are_not_the_lakes_are_refused(golden: GoldenStores, tmp_path: Path) -> None:

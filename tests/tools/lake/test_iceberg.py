@@ -18,6 +18,7 @@ from pocketmq.tools.archive.objects import open_objects
 from pocketmq.tools.lake.catalog import OWN, TABLE
 from pocketmq.tools.lake.commits import opened_lake
 from pocketmq.tools.lake.iceberg import AGE_MAX_MS, MARKS
+from pocketmq.tools.lake.iceberg_files import TableFiles
 from pocketmq.tools.lake.publishing import TableName
 from tests.kit.archived import FailingObjects, Stopped
 from tests.kit.backed_up import fill, stocked
@@ -242,6 +243,43 @@ async def test_a_table_elsewhere_or_of_others_is_refused(
     (tmp_path / "catalog.db").write_bytes(b"no database")
     with pytest.raises(OSError, match="catalog small: DatabaseError"):
         table_lake(tmp_path).run()
+
+
+async def test_a_compaction_keeps_a_snapshot_with_a_tag(
+    tmp_path: Path, catalog: SqlCatalog
+) -> None:
+    name = TableName("small", "mq.messages")
+    lake = table_lake(tmp_path, table=name)
+    async with store_at(tmp_path / "s") as store:
+        for count in (0, 20):
+            await fill(store, count, count + 20)
+            lake.run()
+    table = catalog.load_table(name.table)
+    first = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().create_tag(first, "month-end").commit()
+    lake.compact(now_ms=LATE_MS)
+    assert next(one.snapshot_id for one in table.refresh().metadata.snapshots) == first
+    assert len(table.metadata.snapshots) == 2
+    assert table.scan(snapshot_id=first).to_arrow().num_rows == 20
+    assert lake.bodies() == numbered(40)
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("file:///a/l", "file:///a/l/data/1"),
+        ("file:///a/l", "file:/a/l/data/1"),
+        ("file:///a/l/", "/a/l/data/1"),
+        ("s3://b/l", "s3a://b/l/data/1"),
+    ],
+)
+def test_a_path_of_the_table_has_several_spellings(
+    tmp_path: Path, location: str, path: str
+) -> None:
+    files = TableFiles(open_objects(QuickDisk(), str(tmp_path)), location)
+    assert files.name(path) == "data/1"
+    with pytest.raises(NotAStore, match="a file at another place"):
+        files.name(path.replace("/l/", "/elsewhere/"))
 
 
 async def test_changed_columns_or_partitions_are_refused(

@@ -39,7 +39,7 @@ def archive_errors(objects: "Objects") -> Iterator[None]:
         with shown_errors():
             yield
     except ImportError as error:
-        raise Failure(str(error), Exit.FAILED, "pip install 'pocketmq[iceberg]'") from error
+        raise Failure(str(error), Exit.FAILED, "pip install pyiceberg") from error
     except NotAStore as error:
         if error.path != objects.target:
             raise

@@ -70,7 +70,7 @@ def run(
     TARGET at the same time. Needs pyarrow: pip install pyarrow.
 
     With `--format iceberg` the files are an Iceberg table, and each commit is a snapshot of it.
-    Needs pyiceberg: pip install 'pocketmq[iceberg]'.
+    Needs pyiceberg: pip install pyiceberg.
     """
     wanted = _wanted_table(form, catalog, table)
     endpoint = "" if Path(source).is_dir() else _endpoint_of(source)

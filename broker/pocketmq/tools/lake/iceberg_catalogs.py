@@ -181,12 +181,9 @@ class CatalogTable(NoopCatalog):
         Errors   TableChanged; OSError
         """
         snapshot = table.current_snapshot()
-        as_read = AssertRefSnapshotId(
-            ref=MAIN_BRANCH, snapshot_id=snapshot.snapshot_id if snapshot else None
-        )
-        with (
-            self._answers()
-        ):  # Marks without files also need the snapshot that they were read with.
+        number = snapshot.snapshot_id if snapshot else None
+        as_read = AssertRefSnapshotId.model_validate({"ref": MAIN_BRANCH, "snapshot-id": number})
+        with self._answers():  # A commit of marks alone is also checked.
             found = self._catalog.commit_table(table, (*requirements, as_read), updates)
         self._settle(found.metadata_location)
         return found
