@@ -52,12 +52,9 @@ class TableDirectory(NoopCatalog):
 
         Errors   OSError
         """
-        found = [
-            match for one in self._objects.names(_METADATA) if (match := _VERSION.fullmatch(one))
-        ]
-        if not found:
+        newest = self._newest()
+        if newest is None:
             return None
-        newest = max(found, key=lambda match: int(match[1]))
         content = b"".join(self._objects.get(f"{_METADATA}/{newest[0]}"))
         metadata = TableMetadataUtil.parse_raw(
             (gzip.decompress(content) if newest[2] else content).decode()
@@ -105,10 +102,8 @@ class TableDirectory(NoopCatalog):
 
     def _write(self, metadata: TableMetadata) -> str:
         name = f"v{self._version + 1}.metadata.json"
-        present = [
-            match for one in self._objects.names(_METADATA) if (match := _VERSION.fullmatch(one))
-        ]
-        if any(int(match[1]) > self._version for match in present):
+        newest = self._newest()
+        if newest is not None and int(newest[1]) > self._version:
             raise TableChanged(path=self._objects.target)
         self._objects.put(f"{_METADATA}/{name}", [metadata.model_dump_json().encode()])
         self._version += 1
