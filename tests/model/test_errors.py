@@ -186,6 +186,7 @@ NotAPlainFile: path is not opened: why; below a store directory no links are fol
 TableUnreadable: path cannot be read (why), and there is no valid .bak of it; repair it with
   `pocketmq store repair`, or restore it from a copy
 StoreLocked: path is in use by holder; stop it or use another directory
+TableChanged: path was changed by another program in the meantime; run the command again
 NotAStore: path is not a store: why; name an empty or a store directory
 StrayFile: path is not a file of the store: why; move it out of the directory
 UnsupportedStore: path: why; this broker does not write to such a store: continue with RocketMQ, or
