@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from pocketmq.client import AsyncClient, Message, ReceiveQuery
-from pocketmq.client.async_access import GrantState, OwnGrants, UserState
+from pocketmq.client.async_access import OwnGrants, UserState
+from pocketmq.client.values import GrantState
 from pocketmq.console.offers import Offers
 from pocketmq.console.pages import ROUTES
 from tests.console.test_protection import SECRET, log_in, users_of, with_admin

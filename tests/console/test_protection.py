@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import AsyncClient, errors
-from pocketmq.client.async_access import GrantState
+from pocketmq.client.values import GrantState
 from pocketmq.console.protection import is_sure_host
 from pocketmq.console.visitors import IDLE_S, SESSIONS_MAX, Visitors
 from tests.console.test_serving import page

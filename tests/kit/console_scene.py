@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from pocketmq.client import AsyncClient, Message, ReceiveQuery
-from pocketmq.client.async_access import GrantState
+from pocketmq.client.values import GrantState
 from tests.golden_stores import GoldenStores
 
 PAGES: Final = {

@@ -23,7 +23,7 @@ from pocketmq.cli.definition_file import FORMAT_VERSION, SECTIONS, Definitions, 
 from pocketmq.cli.options import FILE, examples, yes_option
 from pocketmq.cli.output import Output, columns, counted, only_planned, talk, yaml_document
 from pocketmq.client import GroupState, TopicState
-from pocketmq.client.async_access import GrantState
+from pocketmq.client.values import GrantState
 from pocketmq.model.administration import GroupSettings, TopicChange
 from pocketmq.model.errors import IllegalAttribute
 from pocketmq.model.topic import (

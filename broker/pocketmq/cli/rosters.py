@@ -93,7 +93,7 @@ class BrokerRoster:
         self, user: str, actions: str, resource: str, *, is_denied: bool, sources: tuple[str, ...]
     ) -> Document:
         """Adds a grant."""
-        from pocketmq.client.async_access import GrantState
+        from pocketmq.client.values import GrantState
 
         given = GrantState(user, actions.split(","), resource, is_denied, sources)
         return grant_document(*self._ask(self._broker.add_grant(given)))

@@ -18,6 +18,7 @@ from pocketmq.client.client_error import ClientError, DeadlineExceeded, NotOpen,
 from pocketmq.client.values import (
     Ended,
     EndStatus,
+    GrantState,
     GroupState,
     KeyQuery,
     Leased,
@@ -42,7 +43,6 @@ from pocketmq.model.reading import Bound, PullStatus, QueryResult
 from pocketmq.model.transaction import Resolution
 
 if TYPE_CHECKING:
-    from pocketmq.client.async_access import GrantState
     from pocketmq.client.async_admin import AsyncAdmin
     from pocketmq.client.async_client import AsyncClient
     from pocketmq.client.client import Admin, Client
@@ -93,7 +93,6 @@ _LOADS_GRPC = {
     "AsyncAdmin": "async_admin",
     "AsyncClient": "async_client",
     "Client": "client",
-    "GrantState": "async_access",
 }
 """Names whose modules import grpcio."""
 

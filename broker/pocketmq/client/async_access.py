@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pocketmq.client.channel import Channel, Stub, value_of
+from pocketmq.client.values import GrantState
 from pocketmq.rpc.pb import access_pb2
 
 
@@ -13,19 +14,6 @@ class UserState(NamedTuple):
     access_key: str
     admin: bool
     enabled: bool
-
-
-class GrantState(NamedTuple):
-    """A grant of actions on a resource to a user; with `deny` a prohibition.
-
-    sources   client addresses that the grant applies to; empty: all
-    """
-
-    user: str
-    actions: list[str]
-    resource: str
-    deny: bool = False
-    sources: Sequence[str] = ()
 
 
 class Explained(NamedTuple):

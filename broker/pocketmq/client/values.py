@@ -312,3 +312,16 @@ class GroupState(NamedTuple):
     attributes: dict[str, str]
     topics: list[str]
     stats: GroupStats | None = None
+
+
+class GrantState(NamedTuple):
+    """A grant of actions on a resource to a user; with `deny` a prohibition.
+
+    sources   client addresses that the grant applies to; empty: all
+    """
+
+    user: str
+    actions: list[str]
+    resource: str
+    deny: bool = False
+    sources: Sequence[str] = ()

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 
-from pocketmq.client.async_access import GrantState, OwnGrants
+from pocketmq.client.async_access import OwnGrants
+from pocketmq.client.values import GrantState
 from pocketmq.model.access import (
     EVERY,
     Grant,

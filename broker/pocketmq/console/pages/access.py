@@ -6,7 +6,8 @@ from typing import Final
 from starlette.responses import Response
 
 from pocketmq.client import ClientError, errors
-from pocketmq.client.async_access import Explained, GrantState
+from pocketmq.client.async_access import Explained
+from pocketmq.client.values import GrantState
 from pocketmq.console.listing import cut
 from pocketmq.console.web import Route, Visit
 
