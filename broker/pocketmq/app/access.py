@@ -204,4 +204,4 @@ def _add_admin(table: UserTable, config: Config, container: Container) -> None:
     except IllegalUser as error:
         raise IllegalConfig(field=source, why=error.why) from error
     except (OSError, ValueError) as error:
-        raise unreadable(config, source, error) from error
+        raise unreadable(config, "access.admin_secret_path", error) from error

@@ -150,7 +150,7 @@ async def test_a_new_store_begins_with_the_admin_of_a_file(tmp_path: Path) -> No
 
 
 async def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(IllegalConfig, match=r"admin_secret_path: .*cannot be read"):
+    with pytest.raises(IllegalConfig, match=r"admin_secret_path \(--set\): .*cannot be read"):
         async with broker_with(tmp_path, ON, f"access.admin_secret_path={tmp_path}/none"):
             pass
 
