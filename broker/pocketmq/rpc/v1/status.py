@@ -71,6 +71,7 @@ KINDS: Final[dict[int, tuple[type[BrokerError], ...]]] = {
         errors.AddressUnavailable, errors.UnsupportedStore, errors.OriginUnknown, errors.GroupInUse,
         errors.NotAPlainFile, errors.StrayFile, errors.SettingsFileUnusable,
         errors.TransactionDecided, errors.WrongRole, errors.FollowersBehind, errors.LastAdmin,
+        errors.TableChanged,
     ),
     code_pb2.DATA_LOSS: (
         errors.Corruption, errors.MessageDamaged, errors.TableUnreadable, errors.StoreGap,
