@@ -2,6 +2,7 @@
 
 lake = SmallLake(tmp_path)
 lake.run()                          archives the store in tmp_path / "s"
+lake.parquet_files                  names of its files
 lake.bodies()                       bodies in the lake, in the order of the log
 """
 
@@ -56,6 +57,13 @@ class SmallLake:
     def manifest(self) -> Manifest:
         """The lake's manifest."""
         return read_lake(self.objects)
+
+    @property
+    def parquet_files(self) -> set[str]:
+        """Names of its files in the directory, also of those that the manifest lacks."""
+        directory = self.objects.directory
+        assert directory is not None
+        return {str(path.relative_to(directory)) for path in directory.rglob("*.parquet")}
 
     def table(self) -> Any:
         """Returns all rows as a `pyarrow.Table`, in the order of the log."""

@@ -30,12 +30,6 @@ def numbered(end: int) -> list[str]:
     return [f"body {number}" for number in range(end)]
 
 
-def parquet_files(lake: SmallLake) -> set[str]:
-    assert lake.objects.directory is not None
-    found = lake.objects.directory.rglob("*.parquet")
-    return {str(path.relative_to(lake.objects.directory)) for path in found}
-
-
 async def test_runs_add_what_is_new(tmp_path: Path) -> None:
     lake = SmallLake(tmp_path)
     async with store_at(tmp_path / "s") as store:
@@ -52,7 +46,7 @@ async def test_runs_add_what_is_new(tmp_path: Path) -> None:
         assert lake.manifest == before
     assert lake.bodies() == numbered(90)
     assert lake.bodies("U") == ["other"]
-    assert {Path(path).parent.name for path in parquet_files(lake)} == {"topic=T", "topic=U"}
+    assert {Path(path).parent.name for path in lake.parquet_files} == {"topic=T", "topic=U"}
 
 
 async def test_a_run_commits_in_steps_and_rolls_files(tmp_path: Path) -> None:
@@ -91,7 +85,7 @@ async def test_a_run_killed_at_any_write_leaves_each_message_once(tmp_path: Path
             assert lake.bodies() == numbered(len(lake.bodies()))
             lake.run()
             assert lake.bodies() == numbered(90)
-            assert parquet_files(lake) == {file.path for file in lake.manifest.files}
+            assert lake.parquet_files == {file.path for file in lake.manifest.files}
     for fails_at, lake in enumerate(lakes):
         with suppress(Stopped):
             lake.compact(objects=FailingObjects(lake.objects, fails_at))
@@ -99,7 +93,7 @@ async def test_a_run_killed_at_any_write_leaves_each_message_once(tmp_path: Path
         lake.compact()
         lake.run()
         assert lake.bodies() == numbered(90)
-        assert parquet_files(lake) == {file.path for file in lake.manifest.files}
+        assert lake.parquet_files == {file.path for file in lake.manifest.files}
         assert len(lake.manifest.files) == 1
 
 
@@ -111,7 +105,7 @@ async def test_a_first_run_killed_at_any_write_leaves_each_message_once(tmp_path
             lake.run(objects=FailingObjects(lake.objects, fails_at))
         lake.run()
         assert lake.bodies() == numbered(30)
-        assert parquet_files(lake) == {file.path for file in lake.manifest.files}
+        assert lake.parquet_files == {file.path for file in lake.manifest.files}
 
 
 async def test_chosen_topics_go_ahead_and_the_others_follow(tmp_path: Path) -> None:

@@ -50,12 +50,6 @@ def scanned(lake: SmallLake, **options: Any) -> list[str]:
     return [body.decode() for body in rows.column("body").to_pylist()]
 
 
-def files_in(lake: SmallLake) -> set[str]:
-    directory = lake.objects.directory
-    assert directory is not None
-    return {str(path.relative_to(directory)) for path in directory.rglob("*.parquet")}
-
-
 async def test_each_run_is_a_snapshot(tmp_path: Path) -> None:
     lake = table_lake(tmp_path)
     async with store_at(tmp_path / "s") as store:
@@ -100,7 +94,7 @@ async def test_a_run_killed_at_any_write_leaves_each_message_once(tmp_path: Path
         assert {*map(len, (lake.bodies(), scanned(lake)))} <= {20, 40}
         lake.run()
         assert lake.bodies() == scanned(lake) == numbered(40)
-        assert files_in(lake) == {file.path for file in lake.manifest.files}
+        assert lake.parquet_files == {file.path for file in lake.manifest.files}
     assert len(lakes) > 10
 
 
@@ -124,7 +118,7 @@ async def test_a_compaction_killed_at_any_write_leaves_each_message_once(tmp_pat
         assert lake.bodies() == scanned(lake) == numbered(40)
         lake.compact(now_ms=LATE_MS)
         assert lake.bodies() == scanned(lake) == numbered(40)
-        assert files_in(lake) == {file.path for file in lake.manifest.files}
+        assert lake.parquet_files == {file.path for file in lake.manifest.files}
         assert len(lake.manifest.files) == len(table_of(lake).metadata.snapshots) == 1
     assert fails_at > 14
 
@@ -137,11 +131,11 @@ async def test_a_compaction_keeps_files_of_snapshots_that_are_not_old(tmp_path: 
             lake.run()
     before = table_of(lake).metadata.snapshots
     lake.compact(now_ms=before[0].timestamp_ms + AGE_MAX_MS)
-    assert len(files_in(lake)) == 3
+    assert len(lake.parquet_files) == 3
     assert scanned(lake, snapshot_id=before[0].snapshot_id) == numbered(20)
     assert scanned(lake, snapshot_id=before[1].snapshot_id) == numbered(40)
     lake.compact(now_ms=LATE_MS)
-    assert len(files_in(lake)) == 1
+    assert len(lake.parquet_files) == 1
     assert scanned(lake) == numbered(40)
 
 
