@@ -14,7 +14,6 @@ from tests.sim.crash_recovery import Tally, figures
 STATES = 1_400
 """About 2.5 ms each; `scripts/torture/run crash` takes more."""
 SEEDS = (1, 5)
-"""The second one begins with an index that is built anew."""
 CALLS = {
     "stat", "mkdir", "sync_directory", "lock", "names", "create", "truncate", "allocate", "write",
     "sync", "close", "rename", "unlink", "map", "populate", "read", "open", "seek", "rmdir",

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.format.checkpoint_layout import decode_checkpoint
 from pocketmq.format.consume_unit import UNIT_SIZE
 from pocketmq.format.index_layout import HEADER_SIZE
+from pocketmq.log.hash_index import HashIndex
 from pocketmq.log.store_directory import ClosedState
 from pocketmq.store.recovery.completeness import missing_from_list, missing_from_log
 from tests.golden_stores import GoldenStores
@@ -123,6 +125,24 @@ async def test_what_is_missing_after_a_kill_is_built_anew(tmp_path: Path, what: 
     async with store_at(image) as store:
         assert await store.pulled("T", 1) == [str(number) for number in range(1, 99, 3)]
     assert view_files(image) == view_files(tmp_path / "s")
+
+
+async def test_a_crash_while_an_index_is_built_anew_leaves_a_checkpoint_that_trusts_no_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "killed"
+    await closed_store(tmp_path / "s")
+    async with store_at(tmp_path / "s") as store:
+        await store.send("T", "99", queue_id=0, key="last", unique_key="id99")
+        await store.settled()
+        store.killed(image)
+    remove(image, "first index file")
+    monkeypatch.setattr(HashIndex, "remove_all", lambda _: pytest.fail("a crash"))
+    with pytest.raises(pytest.fail.Exception, match="a crash"):
+        async with store_at(image):
+            pass
+    checkpoint = (image / "checkpoint").read_bytes()
+    assert decode_checkpoint(checkpoint).logics_physical_offset == 0
 
 
 @pytest.mark.parametrize("as_if_killed", [False, True], ids=["walked", "killed"])
