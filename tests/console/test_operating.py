@@ -186,6 +186,17 @@ async def test_a_purge_of_a_topic_without_its_plan_shows_the_plan(
     assert (await broker.client.admin.topic_counts("kept")).message_count == 1
 
 
+async def test_the_pages_of_delayed_messages_follow_each_other(
+    broker: RunningBroker, visitor: BrowserVisit
+) -> None:
+    for _ in range(120):
+        await broker.send(Message("later", b"x", delay_ms=3_600_000))
+    page = await visitor.get("/delayed?from=50")
+    assert "51–100 of 120" in page.text
+    for place in ("from=0", "from=100"):
+        assert f'{place}"' in page.html
+
+
 async def test_a_delayed_message_is_listed_and_recalled(
     broker: RunningBroker, visitor: BrowserVisit
 ) -> None:
