@@ -181,6 +181,21 @@ def test_another_certificate_is_logged_when_it_is_read_again(
         assert found == [("tls.reloaded", str(cert))] * number
 
 
+def test_clients_are_told_names_of_the_certificate_in_use_though_its_file_has_changed(
+    shop: Shop, tmp_path: Path
+) -> None:
+    cert, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    for path, content in zip((cert, key), made(["mq.example.com"]), strict=True):
+        path.write_bytes(content)
+    config = shop.config(f"rpc.tls_cert={cert}", f"rpc.tls_key={key}")
+    certificate = Certificate(Tls(), tmp_path, Disk(), shop.clock, ())
+    certificate.show_what_is_there(config)
+    content = cert.read_bytes()
+    assert certificate.in_use("127.0.0.1") == (content, "mq.example.com")
+    cert.write_bytes(b"half of another")
+    assert certificate.in_use("127.0.0.1") == (content, "mq.example.com")
+
+
 def test_files_that_become_wrong_are_told_and_those_before_are_shown_still(
     shop: Shop, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

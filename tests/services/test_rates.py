@@ -77,3 +77,19 @@ def test_counts_of_the_fast_path_are_added_before_they_are_many() -> None:
     tallies[0].add(1, 100)
     assert stats.messages_in.values[TOPICS[0], "normal", "false"] == 1
     assert stats.messages_in.values[TOPICS[1], "normal", "false"] == 2
+
+
+def test_a_deleted_topic_takes_nothing_from_the_rate_of_the_broker() -> None:
+    clock, stats = FakeClock(), SendStats()
+    rates = rates_of(stats, clock)
+    stats.count("old", "normal", 1_000, 100_000)
+    for _ in range(7):  # Until the window begins after these messages.
+        clock.advance(SAMPLE_MS)
+        steps_of_a_sample(rates, clock)
+    stats.messages_in.forget("topic", "old")
+    stats.count("orders", "normal", 30, 3_000)
+    assert rates.since(MINUTE, ("BROKER_PUT_NUMS", "c1")) == (30, 0.5)
+    for _ in range(3):
+        clock.advance(SAMPLE_MS)
+        steps_of_a_sample(rates, clock)
+    assert rates.since(MINUTE, ("BROKER_PUT_NUMS", "c1"))[0] == 30

@@ -341,6 +341,16 @@ async def test_another_start_with_the_wrong_clock_does_not_believe_it_sooner() -
     assert right.bases[0] == 2
 
 
+async def test_a_pending_message_where_the_clock_held_files_is_named_after_the_hour() -> None:
+    house, ahead_ms = Believed().started(8 * HOUR_MS), 400 * 24 * HOUR_MS
+    house.floor = 0
+    await house.round(9 * HOUR_MS + ahead_ms)
+    assert house.retention.holder is not None
+    assert house.retention.holder.kind == CLOCK
+    await house.round(10 * HOUR_MS + ahead_ms, HOUR_MS)
+    assert house.retention.holder == RetentionHolder(LEASE, "orders", "billing", 0, 99 * HOUR_MS)
+
+
 async def test_a_short_stop_delays_nothing_and_size_waits_for_no_clock() -> None:
     believed = Believed()
     soon = believed.started(10 * HOUR_MS + 1)

@@ -92,7 +92,8 @@ class Certificate:
     """
 
     __slots__ = (
-        "_cert", "_clock", "_disk", "_hosts", "_in_use", "_key", "_key_in_use", "_seen", "_tls",
+        "_cert", "_clock", "_disk", "_hosts", "_in_use", "_key", "_key_in_use", "_named",
+        "_seen", "_tls",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +109,8 @@ class Certificate:
         self._in_use = (Path(), b"")
         """The file that new handshakes use, and its content."""
         self._key_in_use = Path()
+        self._named: tuple[bytes, frozenset[str]] = (b"", frozenset())
+        """A certificate in use, and its names: to find them takes a handshake."""
         assert self._cert.parent == self._key.parent, "certificate and key are in two directories"
 
     @property
@@ -121,7 +124,9 @@ class Certificate:
         host   the client's name for the broker; is returned if the certificate is for it
         """
         file, content = self._in_use
-        names = shown(file, self._key_in_use).names
+        if self._named[0] != content or not self._named[1]:
+            self._named = content, shown(file, self._key_in_use).names
+        names = self._named[1]
         return content, host if host in names else min(names, default="")
 
     def show_what_is_there(self, config: Config) -> None:

@@ -421,8 +421,11 @@ class Retention:
             logger.error("retention.failed", extra={"reason": str(error)})
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
+        known = self.holder
         if self._find_holder is None or (
-            self.holder is not None and self.holder.physical_offset == floor
+            known is not None
+            and known.physical_offset == floor
+            and known.kind not in (ARCHIVE, CLOCK)  # They may begin where a pending message is.
         ):
             return
         self._hold_for((yield from until_done(Job(self._find_holder(floor)))), reason)

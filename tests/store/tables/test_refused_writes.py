@@ -112,12 +112,15 @@ async def test_a_topic_with_messages_stays_though_its_creation_was_refused(tmp_p
             creating = asyncio.create_task(topics.create("orders", queue_count=4))
             await until(lambda: topics.find("orders") is not None)
             await talking.send("orders", "a", queue_id=1, wait=False)
+            seen: list[object] = []
+            topics.follow(lambda name: seen.append(topics.find(name)))
             disk.full_below = tmp_path
         await first
         with pytest.raises(DiskFull):
             await creating
         config = topics.existing("orders")
         assert (config.queue_count, config.is_kept) == (2, False)
+        assert seen[-1] == config
         disk.full_below = None
         await topics.keep("orders")
     async with store_at(tmp_path / "s") as talking:

@@ -101,6 +101,9 @@ class Window:
             for base, changed in zip(self._base, oldest.changed, strict=True):
                 base.update(changed)
             self._base_ms = oldest.at_ms
+        for base, last in zip(self._base, self._last, strict=True):
+            for labels in base.keys() - last.keys():
+                del base[labels]
 
     @property
     def base(self) -> Sequence[Mapping[LabelValues, int]]:
@@ -191,7 +194,8 @@ class Rates:
         number, found = SERIES[key[0]], self._windows[window]
         now, base = self._counters()[number].values, found.base[number]
         if key[0] in OF_BROKER:
-            total = sum(now.values()) - sum(base.values())
+            gone = base.keys() - now.keys()  # The metrics forget deleted topics.
+            total = sum(now.values()) - sum(base.values()) + sum(base[labels] for labels in gone)
         else:
             total = sum(now.get(one, 0) - base.get(one, 0) for one in _labels_of(key))
         total = max(total, 0)

@@ -202,6 +202,7 @@ class TopicTable(NamedTable[TopicConfig]):
         super()._restore(configs)
         for topic, count in self.used_queues(gone).items():
             self.adopt(topic, count)  # Messages were sent to it before its creation was refused.
+            self._notify(topic)
 
     def row(self, topic: str) -> dict[str, Any] | None:
         """Returns the row of a topic, for `put_back`; None without a row."""
