@@ -1,12 +1,15 @@
 """How far a group is behind: administration and metrics say the same, leases included."""
 
+import asyncio
+
 import pytest
 
 from pocketmq.metrics.lag import Lag, Queues
 from pocketmq.metrics.numbers import known_queues, retries_of_groups
 from pocketmq.model.administration import GroupSettings
+from pocketmq.model.consuming import Leased
 from pocketmq.model.system_topics import lease_retry_topic
-from pocketmq.services.admin.lag import all_lags, group_lag, lag_sums
+from pocketmq.services.admin.lag import GROUPS_PIECE, all_lags, group_lag, lag_sums
 from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk
 
 LABELS = (GROUP, TOPIC, "false", "false")
@@ -105,3 +108,21 @@ async def test_pages_of_lags_have_each_pair_of_group_and_topic_once(
     assert len({*found}) == len(found) == 15
     only = await all_lags(desk.store, topic=TOPIC, page_size=2, page_token=f"a-b@{TOPIC}")
     assert [one.group for one in only.items] == ["a", "a_b"]
+
+
+async def test_leases_are_read_with_the_offsets_and_not_after_a_pause(desk: ConsumeDesk) -> None:
+    offsets = desk.store.tables.offsets
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(GROUPS_PIECE + 1):
+            tasks.create_task(offsets.set_many(f"g{number}", TOPIC, {0: 0}))
+    others: list[str] = []
+    ran_before: list[int] = []
+
+    def read_leased() -> Leased:
+        ran_before.append(len(others))
+        return {}
+
+    asyncio.get_running_loop().call_soon(others.append, "a receive")
+    page = await all_lags(desk.store, page_size=1_000, read_leased=read_leased)
+    assert len(page.items) == GROUPS_PIECE + 1
+    assert (ran_before, len(others)) == ([0], 1)

@@ -67,10 +67,11 @@ async def all_lags(
     if topic:
         store.tables.topics.existing(topic)
     count = page_size or PAGE_SIZE_DEFAULT
+    leased = read_leased()  # In the turn of the offsets, or a lease could count as lag twice.
     by_group = await committed_offsets(store)
     pairs = await _pairs(store, by_group, topic, page_token, count)
     page = page_of(pairs, page_size, page_token, _check_pair)
-    lags, leased = [], read_leased()
+    lags = []
     for pair in page.items:
         group, _, name = pair.partition(TOKEN_SEPARATOR)
         committed = by_group[group].get(name, {})
