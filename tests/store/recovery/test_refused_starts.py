@@ -183,3 +183,16 @@ async def test_a_start_names_a_log_file_that_it_cannot_read(
         f"{disk.path} cannot be read ({why}); check its owner and mode, then the disk"
     )
     assert files_below(tmp_path / "s/commitlog") == before
+
+
+async def test_a_start_that_accepts_damage_serves_the_files_that_it_can_read(
+    tmp_path: Path,
+) -> None:
+    async with store_at(tmp_path / "s") as store:
+        for number in range(30):
+            await store.send("T", f"{number}" * 400)
+    disk = UnreadableDisk()
+    disk.path = str(sorted((tmp_path / "s/commitlog").iterdir())[2])
+    disk.is_opened = True
+    async with store_at(tmp_path / "s", disk=disk, accept_damage=True) as store:
+        assert (await store.pulled("T"))[:1] == ["0" * 400]

@@ -120,8 +120,9 @@ class StoreStart:
         parts, settings = self._parts, self._parts.settings
         if not self._has_looked:
             self.look()
-        for _ in parts.log.files.probe():
-            yield 0.0
+        if not settings.accept_damage:  # Else the messages of the other files are served.
+            for _ in parts.log.files.probe():
+                yield 0.0
         parts.directory.make_directories()
         mark = parts.mark.valid_upto(parts.checkpoint.content)
         views = self.views = decide_views(self._observed(mark))
