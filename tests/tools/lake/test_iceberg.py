@@ -239,6 +239,26 @@ async def test_a_table_elsewhere_or_of_others_is_refused(
         table_lake(tmp_path).run()
 
 
+async def test_a_place_whose_catalog_lost_its_table_is_refused_and_keeps_its_files(
+    tmp_path: Path, catalog: SqlCatalog
+) -> None:
+    """So does a machine whose configuration names another catalog of the same name."""
+    name = TableName("small", "mq.messages")
+    lake = table_lake(tmp_path, table=name)
+    await stocked(tmp_path / "s", 0, 20)
+    lake.run()
+    metadata = catalog.load_table(name.table).metadata_location
+    files = files_in(lake)
+    catalog.drop_table(name.table)
+    for act in (lake.run, lake.compact, lake.bodies):
+        with pytest.raises(NotAStore, match=r"catalog small has no table mq\.messages"):
+            act()
+    assert files_in(lake) == files
+    catalog.register_table(name.table, metadata)
+    assert lake.run().messages == 0
+    assert lake.bodies() == numbered(20)
+
+
 async def test_a_compaction_keeps_a_snapshot_with_a_tag(
     tmp_path: Path, catalog: SqlCatalog
 ) -> None:

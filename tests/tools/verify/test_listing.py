@@ -116,7 +116,17 @@ def test_a_foreign_file_inside_a_missing_one_is_named_and_leaves_in_the_same_rep
         f"move commitlog/{inside.name} out of commitlog/; restore the missing files from a backup; "
         f"or pocketmq store repair {store.directory} --accept-loss, which shows what it would do"
     )
+    assert " pocketmq store repair '/my store' --accept-loss," in next_step(
+        found, Path("/my store")
+    )
     assert store.repair(accept_loss=True)["is_sound"]
     assert store.kinds() == {}
     assert store.lost() == store.hit()
     assert f"{inside.name}@0" in store.quarantined()
+
+
+def test_the_advice_about_a_missing_file_quotes_the_path(store: DamagedStore) -> None:
+    store.remove(store.file(1))
+    found = verify(Disk(), store.directory, store.sizes, VerifyOptions(now_ms=NOW_MS))
+    step = next_step(found, Path("/my store"))
+    assert "without one: pocketmq store repair '/my store' --accept-loss," in step

@@ -3,10 +3,10 @@
 from importlib.util import find_spec
 from typing import Final
 
-from pocketmq.model.errors import Corruption
+from pocketmq.model.errors import Corruption, NotAStore
 from pocketmq.tools.archive.objects import Objects
 from pocketmq.tools.archive.summed_json import decode_summed, encode_summed
-from pocketmq.tools.lake.catalog import TABLE, Manifest
+from pocketmq.tools.lake.catalog import METADATA, TABLE, Manifest
 from pocketmq.tools.lake.publishing import OwnManifest, Published, TableName
 
 TABLE_FORMAT: Final = "pocketmq table 1"
@@ -33,7 +33,15 @@ def find_published(objects: Objects) -> tuple[Published, Manifest] | None:
         path = f"{objects.target}/{TABLE}"
         raise Corruption(path=path, file_position=0, physical_offset=0, why=why) from error
     table = _table_of(objects, name)
-    return table, table.read() or Manifest()
+    found = table.read()
+    if found is None and any(one.endswith(".avro") for one in objects.names(METADATA)):
+        # Only a table that exists gets such files: this is not a killed first commit.
+        where = (
+            f"catalog {name.catalog} has no table {name.table}" if name.catalog else "no version"
+        )
+        why = f"its Iceberg table is missing ({where}), but {METADATA}/ has files of its commits"
+        raise NotAStore(path=objects.target, why=why)
+    return table, found or Manifest()
 
 
 def new_table(objects: Objects, name: TableName) -> tuple[Published, Manifest]:

@@ -28,12 +28,12 @@ from pyiceberg.table.update import (
 
 from pocketmq.model.errors import BrokerError, NotAStore, TableChanged
 from pocketmq.tools.archive.objects import Objects
+from pocketmq.tools.lake.catalog import METADATA
 from pocketmq.tools.lake.iceberg_files import TableFiles
 from pocketmq.tools.lake.publishing import TableName
 
-_METADATA: Final = "metadata"
-_HINT: Final = f"{_METADATA}/version-hint.text"
-_HINT_SUM: Final = f"{_METADATA}/.version-hint.text.crc"
+_HINT: Final = f"{METADATA}/version-hint.text"
+_HINT_SUM: Final = f"{METADATA}/.version-hint.text.crc"
 """Checksum that Hadoop stores beside the hint in a directory, and refuses it by."""
 _VERSION: Final = re.compile(r"v(\d+)(\.gz)?\.metadata\.json")
 
@@ -55,7 +55,7 @@ class TableDirectory(NoopCatalog):
         newest = self._newest()
         if newest is None:
             return None
-        content = b"".join(self._objects.get(f"{_METADATA}/{newest[0]}"))
+        content = b"".join(self._objects.get(f"{METADATA}/{newest[0]}"))
         metadata = TableMetadataUtil.parse_raw(
             (gzip.decompress(content) if newest[2] else content).decode()
         )
@@ -85,7 +85,7 @@ class TableDirectory(NoopCatalog):
         before = table.metadata_location
         after = update_table_metadata(table.metadata, updates, metadata_location=before)
         name = self._write(after)
-        where = f"{after.location}/{_METADATA}/{name}"
+        where = f"{after.location}/{METADATA}/{name}"
         return CommitTableResponse.model_validate({"metadata": after, "metadata-location": where})
 
     def recover(self) -> None:
@@ -105,7 +105,7 @@ class TableDirectory(NoopCatalog):
         newest = self._newest()
         if newest is not None and int(newest[1]) > self._version:
             raise TableChanged(path=self._objects.target)
-        self._objects.put(f"{_METADATA}/{name}", [metadata.model_dump_json().encode()])
+        self._objects.put(f"{METADATA}/{name}", [metadata.model_dump_json().encode()])
         self._version += 1
         assert self._version > 0
         self._write_hint()
@@ -118,11 +118,11 @@ class TableDirectory(NoopCatalog):
 
     def _newest(self) -> re.Match[str] | None:
         """Returns the name of the last version."""
-        found = [_VERSION.fullmatch(name) for name in self._objects.names(_METADATA)]
+        found = [_VERSION.fullmatch(name) for name in self._objects.names(METADATA)]
         return max(filter(None, found), key=lambda name: int(name[1]), default=None)
 
     def _table(self, metadata: TableMetadata, name: str) -> Table:
-        where = f"{metadata.location}/{_METADATA}/{name}"
+        where = f"{metadata.location}/{METADATA}/{name}"
         files = TableFiles(self._objects, metadata.location)
         return Table((self._objects.target,), metadata, where, files, self)
 

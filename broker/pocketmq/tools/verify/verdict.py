@@ -77,7 +77,8 @@ def next_step(found: Verification, directory: Path) -> str:
             f"move the files of the log to {directory}/commitlog (RocketMQ's storePathCommitLog "
             "has their place), or restore them from a copy"
         )
-    step = f"pocketmq store repair {quote(str(directory))}, which shows what it would do"
+    command = f"pocketmq store repair {quote(str(directory))}"
+    step = f"{command}, which shows what it would do"
     needed = [*_needed(found)]
     if needed:
         return f"restore {needed[0]} from a backup: no repair knows its content"
@@ -85,13 +86,13 @@ def next_step(found: Verification, directory: Path) -> str:
     is_lacking = bool(found.gaps) or found.head is not None
     if by_hand and is_lacking:
         by_hand.append("restore the missing files from a backup")
-        step = f"pocketmq store repair {directory} --accept-loss, which shows what it would do"
+        step = f"{command} --accept-loss, which shows what it would do"
     if by_hand:
         return f"{'; '.join(by_hand)}; or {step}"
     if is_lacking:
         return (
-            "restore the files from a backup; without one: pocketmq store repair "
-            f"{directory} --accept-loss, which shows what it would do"
+            f"restore the files from a backup; without one: {command} --accept-loss, "
+            "which shows what it would do"
         )
     if set(found.counts) <= SERVED_AS_IT_IS:
         return NO_REPAIR
