@@ -1,16 +1,23 @@
 """`pocketmq archive` and `store restore` of an archive on the command line."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 
+from pocketmq.cli.store import archive as module
 from pocketmq.files.archive_mark import archives_of, read_archived, write_archived
 from pocketmq.files.disk import Disk
 from pocketmq.format.archived import ALIVE_MS, ArchivedUpto, decode_archived
+from pocketmq.tools.archive.reporting import ArchiveReports
+from pocketmq.tools.archive.shipping import Shipped
 from tests.cli.command_line import Ran, run
 from tests.golden_stores import GoldenStores
 
@@ -112,6 +119,59 @@ def test_a_damaged_archive_is_exit_10(store: Path, tmp_path: Path) -> None:
     assert path.name in done.err
     assert "restore an earlier moment: --at" in done.err
     assert not (tmp_path / "again").exists()
+
+
+class Rounds(Event):
+    """A signal to stop after a number of rounds."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._left = count
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Returns whether the rounds are over, at once."""
+        self._left -= 1
+        return self._left < 0
+
+
+class FoundOnce:
+    """A shipper whose first upkeep finds damage."""
+
+    target = "a"
+
+    def __init__(self) -> None:
+        self._found = ["log at 7"]
+
+    def ship(self) -> Shipped:
+        """Returns the result of a round."""
+        return Shipped(9, 9, is_new=True)
+
+    def upkeep(self) -> str:
+        """Returns the damage the first time."""
+        return self._found.pop() if self._found else ""
+
+
+def test_damage_of_an_earlier_round_is_in_the_result(tmp_path: Path) -> None:
+    shipper: Any = FoundOnce()
+    reports = ArchiveReports(Disk(), tmp_path, "a", 1024)
+    shipped = module._go_on(shipper, reports, Rounds(2), 1.0, None)
+    assert shipped is not None
+    assert shipped.damage == "log at 7"
+
+
+def test_damage_of_the_first_round_is_exit_10_after_further_rounds(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = tmp_path / "s"
+    shutil.copytree(store, damaged)
+    path = sorted((damaged / "commitlog").iterdir())[0]
+    content = bytearray(path.read_bytes())
+    content[int.from_bytes(content[:4]) + 90] ^= 1
+    path.write_bytes(content)
+    monkeypatch.setattr(module, "_stopped_by_signals", lambda: nullcontext(Rounds(1)))
+    done = run("archive", "ship", str(damaged), str(tmp_path / "a"))
+    assert done.code == 10
+    assert "the store's log is damaged" in done.err
 
 
 def test_it_goes_on_until_it_is_stopped(store: Path, tmp_path: Path) -> None:

@@ -338,6 +338,28 @@ async def test_damage_is_shipped_as_it_is_and_told(tmp_path: Path) -> None:
     assert restored.read_bytes()[: shipped.upto] == content[: shipped.upto]
 
 
+async def test_damage_is_told_after_an_upkeep_whose_target_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stocked(tmp_path / "s", 0, 10)
+    path = tmp_path / "s/commitlog/00000000000000000000"
+    content = bytearray(path.read_bytes())
+    content[int.from_bytes(content[:4]) + 90] ^= 1
+    path.write_bytes(content)
+    archive = Archive(tmp_path)
+    archive.begin()
+    archive.ship_alone()
+
+    def failed(self: module.AppendOnly) -> None:
+        raise OSError("no network")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(module.AppendOnly, "merge", failed)
+        with pytest.raises(OSError, match="no network"):
+            archive.upkeep()
+    assert str(path) in archive.upkeep()
+
+
 async def test_old_hours_are_removed_with_the_log_before_them(tmp_path: Path) -> None:
     archive = Archive(tmp_path)
     async with store_at(tmp_path / "s") as store:

@@ -128,7 +128,8 @@ def ship(
     if not once:
         with _stopped_by_signals() as stopped:
             talk(f"Shipped up to {shipped.upto}; next rounds every {duration(int(every_s * 1000))}")
-            shipped = _go_on(shipper, reports, stopped, every_s, keep_ms) or shipped
+            last = _go_on(shipper, reports, stopped, every_s, keep_ms) or shipped
+            shipped = last._replace(damage=last.damage or shipped.damage)
     out.show({"directory": str(directory), "target": objects.target, **shipped._asdict()})
     if shipped.damage:
         text = "the store's log is damaged; it was shipped as it is"
@@ -178,7 +179,7 @@ class _Upkeep:
         self._pool = ThreadPoolExecutor(1)
         self._running: Future[None] | None = None
         self.damage = ""
-        """The damage that the last upkeep found."""
+        """The last damage that an upkeep found."""
 
     def __enter__(self) -> "_Upkeep":
         return self
@@ -205,9 +206,9 @@ class _Upkeep:
     def _once(self) -> None:
         try:
             self._reports.report(self._upto, wall_ms())
-            self.damage = self._shipper.upkeep()
-            if self.damage:
-                talk(f"Damage: {self.damage}")
+            if found := self._shipper.upkeep():
+                self.damage = found
+                talk(f"Damage: {found}")
             if self._keep_ms is not None and wall_ms() - self._pruned_ms > PRUNE_EVERY_MS:
                 self._shipper.prune(self._keep_ms)
                 self._pruned_ms = wall_ms()

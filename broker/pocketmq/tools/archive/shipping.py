@@ -124,12 +124,13 @@ class Shipper:
         Returns  path, offset and reason of the first damage since the last call; "" without damage
         Errors   OSError: the target fails; StrayFile, WrongFileSize, StoreGap
         """
+        self._log.merge()
+        self._timer.merge()
+        # Last, as an error after it would leave found damage untold.
         end = max(self._log.upto, self._checked)
         files = find_log_files(self._directory, self._log_file_bytes)
         damage = damage_between(files, self._checked, end)
         self._checked = end
-        self._log.merge()
-        self._timer.merge()
         return damage
 
     def ship(self, advance: Advance = no_advance) -> Shipped:
