@@ -197,6 +197,36 @@ async def test_a_killed_shipper_goes_on_where_it_was(tmp_path: Path) -> None:
         assert await archive.bodies() == numbered(60)
 
 
+async def test_a_merge_of_parts_beyond_the_last_moment_is_undone_for_a_restored_store(
+    tmp_path: Path,
+) -> None:
+    """The upkeep merged parts of a round, whose machine was lost before it wrote the moment."""
+    archives = [Archive(tmp_path, str(tmp_path / f"a{number}")) for number in range(6)]
+    async with store_at(tmp_path / "s") as store:
+        for count in (0, 15):
+            await fill(store, count, count + 15)
+            for archive in archives:
+                archive.ship()
+        await fill(store, 30, 60)
+        for fails_at, archive in enumerate(archives):
+            objects = FailingObjects(archive.objects, fails_at)
+            archive.begin(objects)
+            with suppress(Stopped):
+                archive.ship_alone()
+            objects.mend()
+            archive.upkeep()
+    for archive in archives:
+        lost_ms, kept = archive.now_ms, await archive.bodies()
+        async with store_at(archive.restored()) as store:
+            archive.follow(store.directory)
+            archive.begin()
+            assert await archive.bodies(lost_ms) == kept
+            await store.send("T", "again")
+            await store.settled()
+            archive.ship()
+        assert await archive.bodies() == [*kept, "again"]
+
+
 @pytest.mark.parametrize("more", [1, 60])
 async def test_a_restored_store_goes_on_with_its_archive(tmp_path: Path, more: int) -> None:
     """Its machine was lost before each write of a round that completes a file."""
