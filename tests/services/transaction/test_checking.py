@@ -23,7 +23,7 @@ from pocketmq.services.transaction.finding import HalfSearch
 from pocketmq.services.transaction.half_table import HalfReader
 from pocketmq.services.transaction.producers import Offer
 from pocketmq.store.message_store import MessageStore
-from tests.kit.store_language import until
+from tests.kit.store_language import UNTIL_S
 from tests.kit.transacting import (
     COMMIT,
     GROUP,
@@ -213,22 +213,29 @@ async def test_a_full_disk_delays_checks_and_loses_none(desk: TransactionDesk) -
     await desk.roll_back(sent)
 
 
+async def offsets_reach(desk: TransactionDesk, expected: tuple[int, int]) -> None:
+    """Runs further steps until the offsets are stored, which threads do."""
+    async with asyncio.timeout(UNTIL_S):
+        while offsets(desk.store) != expected:
+            await desk.run()
+
+
 async def test_offsets_pass_what_is_done_and_nothing_else(desk: TransactionDesk) -> None:
     sent = [await desk.half(name) for name in "abcd"]
     await desk.commit(sent[0])
     await desk.roll_back(sent[2])
     await desk.run(6_000)
     # The second one tells of a message behind an open one.
-    await until(lambda: offsets(desk.store) == (1, 1))
+    await offsets_reach(desk, (1, 1))
     place = read_transaction_id(sent[1])
     assert place is not None
     assert desk.transactions.floor() == place.physical_offset
     await desk.commit(sent[1])
     await desk.run(6_000)
-    await until(lambda: offsets(desk.store) == (3, 3))
+    await offsets_reach(desk, (3, 3))
     await desk.roll_back(sent[3])
     await desk.run(6_000)
-    await until(lambda: offsets(desk.store) == (4, 4))
+    await offsets_reach(desk, (4, 4))
     assert desk.transactions.floor() > desk.store.appended
 
 
