@@ -24,23 +24,25 @@ def steps_of_a_sample(rates: Rates, clock: FakeClock) -> int:
     return count
 
 
-def test_one_step_compares_few_of_many_series() -> None:
+def many_series() -> tuple[FakeClock, SendStats, Rates]:
+    """Rates of a message in each topic, when a sample is due."""
     clock, stats = FakeClock(), SendStats()
     rates = rates_of(stats, clock)
     for topic in TOPICS:
         stats.count(topic, "normal", 1, 100)
     clock.advance(SAMPLE_MS)
+    return clock, stats, rates
+
+
+def test_one_step_compares_few_of_many_series() -> None:
+    clock, _, rates = many_series()
     rows = 2 * len(TOPICS)  # messages and bytes
     assert steps_of_a_sample(rates, clock) == rows // PIECE + 1
     assert steps_of_a_sample(rates, clock) == 1
 
 
 def test_a_sample_has_the_values_of_its_first_step() -> None:
-    clock, stats = FakeClock(), SendStats()
-    rates = rates_of(stats, clock)
-    for topic in TOPICS:
-        stats.count(topic, "normal", 1, 100)
-    clock.advance(SAMPLE_MS)
+    clock, stats, rates = many_series()
     stepped(rates, clock)
     stats.count(TOPICS[-1], "normal", 5, 500)
     stats.count("new", "fifo", 1, 100)

@@ -1,7 +1,8 @@
 """Each round ships what is new, and every archived moment comes back."""
 
 import shutil
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from itertools import pairwise
@@ -178,15 +179,22 @@ async def test_offsets_settled_in_order_come_back(tmp_path: Path) -> None:
         assert again.store.tables.orders.find("g", "T", 0, 0).next_offset == 3
 
 
-async def test_a_killed_shipper_goes_on_where_it_was(tmp_path: Path) -> None:
-    """It is killed before each write of a round that completes a file."""
-    archives = [Archive(tmp_path, str(tmp_path / f"a{number}")) for number in range(9)]
-    async with store_at(tmp_path / "s") as store:
-        for count in (0, 15):
-            await fill(store, count, count + 15)
+@asynccontextmanager
+async def before_a_third_round(place: Path, count: int) -> AsyncIterator[list[Archive]]:
+    """Archives of one running store: two rounds have 30 of its 60 messages."""
+    archives = [Archive(place, str(place / f"a{number}")) for number in range(count)]
+    async with store_at(place / "s") as store:
+        for begin in (0, 15):
+            await fill(store, begin, begin + 15)
             for archive in archives:
                 archive.ship()
         await fill(store, 30, 60)
+        yield archives
+
+
+async def test_a_killed_shipper_goes_on_where_it_was(tmp_path: Path) -> None:
+    """It is killed before each write of a round that completes a file."""
+    async with before_a_third_round(tmp_path, 9) as archives:
         for fails_at, archive in enumerate(archives):
             archive.begin(FailingObjects(archive.objects, fails_at))
             with suppress(Stopped):
@@ -201,13 +209,7 @@ async def test_a_merge_of_parts_beyond_the_last_moment_is_undone_for_a_restored_
     tmp_path: Path,
 ) -> None:
     """The upkeep merged parts of a round, whose machine was lost before it wrote the moment."""
-    archives = [Archive(tmp_path, str(tmp_path / f"a{number}")) for number in range(6)]
-    async with store_at(tmp_path / "s") as store:
-        for count in (0, 15):
-            await fill(store, count, count + 15)
-            for archive in archives:
-                archive.ship()
-        await fill(store, 30, 60)
+    async with before_a_third_round(tmp_path, 6) as archives:
         for fails_at, archive in enumerate(archives):
             objects = FailingObjects(archive.objects, fails_at)
             archive.begin(objects)
@@ -230,13 +232,7 @@ async def test_a_merge_of_parts_beyond_the_last_moment_is_undone_for_a_restored_
 @pytest.mark.parametrize("more", [1, 60])
 async def test_a_restored_store_goes_on_with_its_archive(tmp_path: Path, more: int) -> None:
     """Its machine was lost before each write of a round that completes a file."""
-    archives = [Archive(tmp_path, str(tmp_path / f"a{number}")) for number in range(9)]
-    async with store_at(tmp_path / "s") as store:
-        for count in (0, 15):
-            await fill(store, count, count + 15)
-            for archive in archives:
-                archive.ship()
-        await fill(store, 30, 60)
+    async with before_a_third_round(tmp_path, 9) as archives:
         for fails_at, archive in enumerate(archives):
             archive.begin(FailingObjects(archive.objects, fails_at))
             with suppress(Stopped):
