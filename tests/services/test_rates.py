@@ -2,11 +2,11 @@
 
 from pocketmq.model.delivered import Delivered
 from pocketmq.model.step import Next, Now
-from pocketmq.services.admin.rates import MINUTE, PIECE, SAMPLE_MS, Rates
+from pocketmq.services.admin.rates import MINUTE, SAMPLE_MS, SERIES_PIECE, Rates
 from pocketmq.services.produce.rules import FOLD_MAX, SendStats
 from tests.sim.clock import FakeClock
 
-TOPICS = [f"t{number}" for number in range(2 * PIECE + 1)]
+TOPICS = [f"t{number}" for number in range(2 * SERIES_PIECE + 1)]
 
 
 def rates_of(stats: SendStats, clock: FakeClock) -> Rates:
@@ -37,7 +37,7 @@ def many_series() -> tuple[FakeClock, SendStats, Rates]:
 def test_one_step_compares_few_of_many_series() -> None:
     clock, _, rates = many_series()
     rows = 2 * len(TOPICS)  # messages and bytes
-    assert steps_of_a_sample(rates, clock) == rows // PIECE + 1
+    assert steps_of_a_sample(rates, clock) == rows // SERIES_PIECE + 1
     assert steps_of_a_sample(rates, clock) == 1
 
 

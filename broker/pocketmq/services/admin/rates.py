@@ -23,7 +23,7 @@ WINDOWS: Final = {
     "statsDay": (3_600_000, 24),
 }
 """Name -> (ms between samples, number of samples in the window)."""
-PIECE: Final = 2_000
+SERIES_PIECE: Final = 2_000
 """Number of series that one step compares: 0.5 ms."""
 SERIES: Final = {
     "TOPIC_PUT_NUMS": 0, "TOPIC_PUT_SIZE": 1, "GROUP_GET_NUMS": 2, "GROUP_GET_SIZE": 3,
@@ -153,8 +153,8 @@ class Rates:
         self._windows = {name: Window(*rule, now_ms) for name, rule in WINDOWS.items()}
 
     def step(self, now: Now) -> Next:
-        """Adds due samples to the windows, up to PIECE series in a turn of the loop."""
-        left = PIECE
+        """Adds due samples to the windows, up to SERIES_PIECE series in a turn of the loop."""
+        left = SERIES_PIECE
         for window in self._windows.values():
             left -= window.take(now.monotonic_ms, self._counters, left)
             if not left:
