@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from pocketmq.client import Message
+from pocketmq.client.client_error import ClientError
 from pocketmq.store.tables.copied_files import COPIED, OFFSETS
 from tests.app.test_following import following
 from tests.running_broker import broker_with
@@ -15,10 +17,12 @@ def tables(directory: Path) -> dict[str, bytes]:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Returns once something is so; a broker that changes its role gives no answer."""
     async with asyncio.timeout(20):
         while True:
-            if await is_so():
-                return
+            with suppress(ClientError):
+                if await is_so():
+                    return
             await asyncio.sleep(0)
 
 
