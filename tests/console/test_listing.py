@@ -198,3 +198,14 @@ async def test_answers_that_no_page_needs_are_dropped() -> None:
     for number in range(listing.ANSWERS_MAX + 5):
         await kept(page, f"n{number}", ask)
     assert len(page.visitor.memory["answers"]) == listing.ANSWERS_MAX
+
+
+async def test_a_search_typed_letter_by_letter_leaves_few_rows_in_memory() -> None:
+    page = page_of(60)
+
+    async def ask() -> list[int]:
+        return [0] * ROWS
+
+    for number in range(100):
+        await kept(page, f"topics with {number}", ask)
+    assert sum(len(one.answer) for one in page.visitor.memory["answers"].values()) <= 1_000

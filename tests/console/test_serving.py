@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import importlib
 import os
 import py_compile
@@ -19,8 +20,8 @@ from pocketmq.config.addresses import split_address
 from pocketmq.config.load import load
 from pocketmq.config.texts import path_from_text
 from pocketmq.console import lean_uvicorn
-from pocketmq.console.server import _Server, settings_of
-from pocketmq.console.web import bytecode_cache
+from pocketmq.console.server import COLLECT, _Server, settings_of
+from pocketmq.console.web import Visit, bytecode_cache
 from pocketmq.metrics.tunnel import Tunnel, with_field
 from tests.kit.browser import console_of
 from tests.running_broker import broker_with
@@ -129,8 +130,28 @@ async def test_a_console_starts_with_what_takes_less_memory(tmp_path: Path) -> N
         await page(broker.addresses["http"], "/assets/console.js")
         (console,) = children() - before
         variables, words = (words_of(console, name) for name in ("environ", "cmdline"))
-    assert {b"POCKETMQ_PURE=1", b"MALLOC_ARENA_MAX=1"} <= {*variables}
+    wanted = {b"POCKETMQ_PURE=1", b"MALLOC_ARENA_MAX=1", b"MALLOC_TRIM_THRESHOLD_=32768"}
+    assert wanted <= {*variables}
     assert [word.decode() for word in words[: len(start_command())]] == [*start_command()]
+
+
+async def test_sent_pages_do_not_gather_in_memory(tmp_path: Path) -> None:
+    before, counts = gc.get_threshold(), []
+    async with (
+        broker_with(tmp_path / "store", "rpc.tls=false") as broker,
+        console_of(broker.addresses["grpc"]) as visitor,
+    ):
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*COLLECT)
+        try:
+            for _ in range(20):
+                await visitor.get("/settings")
+                counts.append(sum(isinstance(one, Visit) for one in gc.get_objects()))
+        finally:
+            gc.set_threshold(*before)
+            gc.unfreeze()
+    assert max(counts) <= 2
 
 
 def test_docstrings_are_left_out_if_byte_code_without_them_is_kept(

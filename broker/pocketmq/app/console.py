@@ -42,7 +42,14 @@ ARENAS: Final = "MALLOC_ARENA_MAX"
 memory of one thread would not serve the others."""
 SERVER: Final = Path(__file__).parents[1] / "console" / "server.py"
 """A module that each console imports."""
-VARIABLES: Final = {ARENAS: "1", PURE_VARIABLE: "1"}
+RETURNED: Final = {
+    "MALLOC_MMAP_THRESHOLD_": "32768",
+    "MALLOC_TRIM_THRESHOLD_": "32768",
+    "MALLOC_TOP_PAD_": "16384",
+}
+"""Environment variables by which malloc returns the memory of a page to the system once it is sent.
+By default it keeps up to 64 MiB for the next large page."""
+VARIABLES: Final = {ARENAS: "1", **RETURNED, PURE_VARIABLE: "1"}
 """Variables for less memory: the console does not need the speed of compiled modules."""
 BACKLOG: Final = 64
 LOCAL: Final = "127.0.0.1"

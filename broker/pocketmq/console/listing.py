@@ -27,7 +27,7 @@ PAGE_SIZE: Final = 100
 """Rows of one call, which the console handles in one turn of its loop."""
 NAMES_MAX: Final = 500
 """Topics that a form offers, and that a search for an id without a topic reads."""
-ANSWERS_MAX: Final = 50
+ANSWERS_MAX: Final = 16
 """Answers that are kept for a visitor; a further one replaces the oldest."""
 PAUSE: Final = 20
 """An answer is kept for this many times its call's duration, so calls take 5 % of a processor."""
