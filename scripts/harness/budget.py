@@ -22,6 +22,8 @@ Outcome = TypeVar("Outcome")
 PROGRESS_SECONDS: Final = 15.0
 WORKLOADS: Final = ("send", "pop", "later", "official", "classic")
 """Workloads of the battery `kill`."""
+TARGETS: Final = ("directory", "s3")
+"""Places that the batteries `archive_…` archive to."""
 SEEDS_APART: Final = 10_000_000
 
 
@@ -38,6 +40,7 @@ class Budget:
     versions, shapes   for the battery `versions`; empty: all
     keep               directory in which that battery keeps failed stores
     workload           for the battery `kill`
+    target             where the batteries `archive_…` archive to
     """
 
     seed: int = 1
@@ -49,6 +52,7 @@ class Budget:
     versions: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
     keep: Path | None = None
+    target: str = TARGETS[0]
     _begun: float = field(default_factory=monotonic, repr=False)
     _told: float = field(default_factory=monotonic, repr=False)
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.arguments import Arguments, add_result, end_in_order, names
-from harness.budget import WORKLOADS, Budget, NotHere
+from harness.budget import TARGETS, WORKLOADS, Budget, NotHere
 from harness.figures import table
 
 OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN HERE"
 BATTERIES: Final = {
-    "archive_lake": "archives:lake",
+    "archive_lake": "lakes:lake",
     "archive_raw": "archives:raw",
-    "archive_table": "archives:table",
+    "archive_table": "lakes:table",
     "classic_frames": "classic_frames:torture",
     "clocks": "clocks:torture",
     "crash": "simulated:crash",
@@ -79,6 +79,7 @@ def ran(
     for option, chosen in (("versions", budget.versions), ("shapes", budget.shapes)):
         repro += f" --{option} {','.join(chosen)}" if chosen else ""
     repro += f" --workload {budget.workload}" if name == "kill" else ""
+    repro += f" --target {budget.target}" if name.startswith("archive") else ""
     print(f"repro: {repro}", flush=True)
     row: dict[str, Any] = {"battery": name, "verdict": OK, "seed": budget.seed}
     try:
@@ -116,6 +117,7 @@ def main() -> int:
         "--cases", type=int, default=2_000_000, help="for wire, sends, classic_frames"
     )
     parser.add_argument("--workload", choices=WORKLOADS, default=WORKLOADS[0], help="for kill")
+    parser.add_argument("--target", choices=TARGETS, default=TARGETS[0], help="for archive_…")
     parser.add_argument("--place", type=Path, help="where to work; a temporary directory")
     parser.add_argument("--versions", type=names, default=(), help="for versions, as 5.0.0,5.5.0")
     parser.add_argument("--shapes", type=names, default=(), help="for versions, as plain,crc+ipv6")
@@ -125,7 +127,7 @@ def main() -> int:
     for name in given.names:
         budget = Budget(
             given.seed, given.seconds, given.workers, given.messages, given.cases, given.workload,
-            given.versions, given.shapes, given.keep,
+            given.versions, given.shapes, given.keep, given.target,
         )  # fmt: skip
         rows.append(ran(name, given.place, budget))
         add_result(given.json, rows[-1])
