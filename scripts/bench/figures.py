@@ -341,6 +341,7 @@ IN_MODULES = {
     "wire": "bench.wire:wire_figures",
     "console": "bench.console:console_figures",
     "shipping": "bench.shipping:shipping_figures",
+    "lakes": "bench.lakes:lake_figures",
     "streams": "bench.streams:stream_figures",
     "layers": "bench.layers:layer_figures",
 }
