@@ -46,8 +46,8 @@ RETAINED: Final = (
 )  # fmt: skip
 DELETED_S: Final = 120.0
 """Time in which retention must delete what the last run archived."""
-LEFT_MAX: Final = 3
-"""Log files that retention keeps: the last one, and those that recovery needs."""
+LEFT_MAX: Final = 2
+"""Files of the log that retention keeps at most: the last one, and one that recovery needs."""
 UNARCHIVED: Final = "retention.unarchived"
 PER_RECORD: Final = 1 << 256
 BODY: Final = 1000
@@ -105,7 +105,7 @@ def archived_with_kills(
         last = monotonic()
         ended(command)
         over = monotonic()
-        left = _left_by_retention(seen)
+        deleted = _deleted_by_retention(seen, {file.base for file in files})
     assert UNARCHIVED not in said.read_text(), "retention deleted a file that the lake lacks"
     found = lake_sum(target)
     assert wanted == found, f"the log had {wanted[0]} messages, the lake {found[0]}, or others"
@@ -116,7 +116,7 @@ def archived_with_kills(
         "commits": read_lake(seen.objects).run,
         "messages, equal in log and lake": found[0],
         "sum of sha256 of offset and body": f"{found[1]:064x}",
-        "log files deleted, all of them archived": f"{len(files) - left} of {len(files)}",
+        "log files deleted, all of them archived": f"{deleted} of {len(files)}",
         "all runs, s": round(over - begun, 1), "last run, s": round(over - last, 1),
     }  # fmt: skip
 
@@ -232,18 +232,18 @@ def killed(command: Sequence[str], lake: Watched, moment: str, chance: random.Ra
     return None
 
 
-def _left_by_retention(lake: Watched) -> int:
-    """Returns the number of log files when retention has deleted what the lake has.
+def _deleted_by_retention(lake: Watched, bases: set[int]) -> int:
+    """Returns how many of a log's files are gone when retention has deleted what the lake has.
 
     Errors   AssertionError: it deletes less in DELETED_S, or a file that the lake lacks
     """
     late = monotonic() + DELETED_S
-    while len(lake.bases) > LEFT_MAX and monotonic() < late:
+    while len(bases.intersection(lake.bases)) > LEFT_MAX and monotonic() < late:
         lake.look()
         sleep(POLL_S)
-    left = len(lake.bases)
+    left = len(bases.intersection(lake.bases))
     assert left <= LEFT_MAX, f"retention keeps {left} files that are archived"
-    return left
+    return len(bases) - left
 
 
 def _digest(physical_offset: int, body: bytes) -> int:
