@@ -13,6 +13,11 @@ from rocketmq import (
 )
 
 
+def say(line: str) -> None:
+    """Prints a line in one write, as several threads of the consumer print."""
+    print(f"{line}\n", end="", flush=True)
+
+
 class Shipping(MessageListener):
     """Ships orders; order 41 fails at its first attempt, and is redelivered."""
 
@@ -20,9 +25,9 @@ class Shipping(MessageListener):
         """Returns SUCCESS, or FAILURE for redelivery."""
         order, attempt = message.body.decode(), message.delivery_attempt
         if attempt == 1 and "41" in order:
-            print(f"{order}: no truck, again later", flush=True)
+            say(f"{order}: no truck, again later")
             return ConsumeResult.FAILURE
-        print(f"{order}: shipped at attempt {attempt}", flush=True)
+        say(f"{order}: shipped at attempt {attempt}")
         return ConsumeResult.SUCCESS
 
 
@@ -34,6 +39,6 @@ consumer = PushConsumer(
     {"orders": FilterExpression()},
 )
 consumer.startup()
-print("Press Enter to end.", flush=True)
+say("Press Enter to end.")
 sys.stdin.readline()
 consumer.shutdown()

@@ -29,10 +29,10 @@ EXITS: Final = {
     "FAILED": "the command failed",
     "USAGE": "wrong use of a command, or an illegal setting",
     "NOT_FOUND": "the named topic, group, message or user does not exist",
-    "REFUSED": "the broker or the store refused the request",
+    "REFUSED": "the broker or the store refused the request, or only a plan was shown",
     "UNREACHABLE": "no connection to the broker",
     "TIMEOUT": "no answer in time",
-    "DAMAGED": "the store is damaged",
+    "DAMAGED": "the store is damaged; `archive ship` has shipped it as it is",
     "INTERRUPTED": "interrupted (SIGINT)",
 }
 

@@ -3,7 +3,7 @@
 import sys
 from itertools import islice
 
-from pocketmq import Client, TailQuery
+from pocketmq import Client, ClientError, TailQuery
 
 
 def main(topic: str, endpoint: str = "127.0.0.1:8081", count: str = "") -> None:
@@ -17,4 +17,7 @@ def main(topic: str, endpoint: str = "127.0.0.1:8081", count: str = "") -> None:
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except ClientError as error:
+        sys.exit(str(error))

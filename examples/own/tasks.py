@@ -36,11 +36,15 @@ async def consume(client: AsyncClient) -> None:
 
 async def main(endpoint: str) -> None:
     """Uses one client for both."""
-    async with AsyncClient(endpoint) as client, asyncio.TaskGroup() as tasks:
+    async with AsyncClient(endpoint) as client:
         await client.admin.create_topic(TOPIC, queue_count=1, type_name="FIFO")
-        tasks.create_task(consume(client))
-        tasks.create_task(produce(client))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(consume(client))
+            tasks.create_task(produce(client))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"))
+    try:
+        asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"))
+    except ClientError as error:
+        sys.exit(str(error))

@@ -7,7 +7,7 @@ Run it: python examples/own/transactions.py [HOST:PORT]
 import sqlite3
 import sys
 
-from pocketmq import Client, Message, PendingTransaction, Receipt, Resolution
+from pocketmq import Client, ClientError, Message, PendingTransaction, Receipt, Resolution
 
 ENDPOINT = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:8081"
 TOPIC, GROUP = "placed-orders", "order-service"
@@ -36,12 +36,20 @@ def was_stored(pending: PendingTransaction) -> Resolution:
     return Resolution.COMMIT if found else Resolution.ROLLBACK
 
 
-with Client(ENDPOINT) as client:
-    print("order 1:", place(client, "order 1").name)
-    # A sender that dies between its order and its word: somebody of its group is asked.
-    left = Message(
-        TOPIC, b"order 2", producer_group=GROUP, transactional=True, first_check_ms=1_000
-    )
-    client.send(left)
-    print("asked about", client.answer_checks(GROUP, was_stored, count_max=1), "order")
-    print("open:", len(client.admin.list_transactions(group=GROUP)))
+def main() -> None:
+    """Places an order, and answers the check of another one."""
+    with Client(ENDPOINT) as client:
+        print("order 1:", place(client, "order 1").name)
+        # A sender that dies between its order and its word: somebody of its group is asked.
+        left = Message(
+            TOPIC, b"order 2", producer_group=GROUP, transactional=True, first_check_ms=1_000
+        )
+        client.send(left)
+        print("asked about", client.answer_checks(GROUP, was_stored, count_max=1), "order")
+        print("open:", len(client.admin.list_transactions(group=GROUP)))
+
+
+try:
+    main()
+except ClientError as error:
+    sys.exit(str(error))

@@ -1,5 +1,7 @@
 """The command line lists, shows and recalls pending messages."""
 
+import pytest
+
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker
 
@@ -25,6 +27,7 @@ def test_a_message_that_waits_is_listed_and_taken_back(broker: LocalBroker) -> N
     ids = [first["message_id"], second["message_id"]]
     assert listed(broker) == listed(broker, "orders") == ids
     assert listed(broker, "--max", "1") == ids[:1]
+    assert run("topic", "create", "others").code == 0
     assert listed(broker, "others") == []
     shown = run("delay", "show", str(ids[0]), "-o", "json").document[0]
     assert (shown["topic"], shown["recall_handle"]) == ("orders", first["recall_handle"])
@@ -32,6 +35,14 @@ def test_a_message_that_waits_is_listed_and_taken_back(broker: LocalBroker) -> N
     assert listed(broker) == ids[1:]
     assert run("delay", "recall", str(ids[1])).document == {"message_id": ids[1], "topic": "orders"}
     assert listed(broker) == []
+
+
+@pytest.mark.parametrize("options", [["--histogram"], []], ids=["histogram", "list"])
+def test_a_list_of_an_unknown_topic_is_refused(broker: LocalBroker, options: list[str]) -> None:
+    done = run("delay", "ls", "ordrs", *options)
+    assert done.code == 3
+    assert "topic 'ordrs' does not exist\nNext:  did you mean orders?" in done.err
+    assert run("txn", "ls", "--topic", "ordrs").err == done.err
 
 
 def test_what_does_not_wait_is_not_found(broker: LocalBroker) -> None:

@@ -86,8 +86,12 @@ def test_without_yes_the_plan_is_shown(broker: LocalBroker) -> None:
     done = run("group", "rm", "billing")
     assert done.code == 4
     assert done.document == {"group": "billing", "offsets_in": ["orders"], "with_topics": False}
+    assert "Plan:  the group would be removed, with its offsets in 1 topic\n" in done.err
     assert "--yes" in done.err
     assert broker.store.tables.groups.names() == ["billing"]
+    broker.store.tables.topics.adopt("%RETRY%billing", 1)
+    also = run("group", "rm", "billing", "--with-topics").err
+    assert "with its offsets in 1 topic, and topic %RETRY%billing\n" in also
 
 
 @pytest.fixture
@@ -281,7 +285,9 @@ def test_a_clone_of_nothing_says_so(standing: LocalBroker) -> None:
     standing.store.tables.topics.adopt("audit", 1)
     done = run("group", "clone", "billing", "other", "--topic", "audit", "--yes")
     assert (done.code, done.document) == (0, [])
-    assert "nothing to clone" in done.err
+    assert done.err == "billing has no offset in audit: there is nothing to clone\n"
+    plan = run("group", "clone", "billing", "other", "--topic", "audit")
+    assert (plan.code, plan.err) == (0, done.err)
 
 
 def test_what_waits_is_passed_over_with_yes(behind: LocalBroker) -> None:
@@ -315,6 +321,32 @@ def test_a_plan_counts_what_is_skipped_in_queues_without_an_offset(broker: Local
     assert "4 messages skipped" in ahead.err
     back = run("group", "reset", "billing", "--topic", "orders", "--to", "earliest")
     assert "2 queues would change: 1 message delivered again\n" in back.err
+
+
+@pytest.mark.parametrize(
+    ("begin", "skipped"), [("earliest", ": 5 messages skipped"), ("latest", ""), ("-1h", "")]
+)
+def test_a_plan_for_a_group_that_has_not_begun_counts_from_its_begin(
+    broker: LocalBroker, begin: str, skipped: str
+) -> None:
+    broker.fill(3)
+    broker.fill(2, queue_id=1)
+    run("group", "create", "billing", "--begin", begin)
+    ahead = run("group", "reset", "billing", "--topic", "orders", "--to", "latest")
+    assert f"Plan:  offsets of billing in 2 queues would change{skipped}\n" in ahead.err
+
+
+def test_a_change_of_no_offset_is_no_plan(broker: LocalBroker) -> None:
+    broker.fill(3)
+    run("group", "create", "billing")
+    none = "billing has no offset yet: nothing to change; name a topic: --topic TOPIC\n"
+    for options in (["skip", "billing"], ["reset", "billing", "--to", "latest"]):
+        for yes in ([], ["--yes"]):
+            done = run("group", *options, *yes)
+            assert (done.code, done.document, done.err) == (0, [], none)
+    broker.stand("billing", "orders", q0=3, q1=0)
+    same = run("group", "skip", "billing", "--yes")
+    assert same.err == "billing has these offsets already: nothing to change\n"
 
 
 def test_a_done_reset_reports_how_many_queues_changed(broker: LocalBroker) -> None:

@@ -335,6 +335,17 @@ def test_lines_without_a_body_are_noted(broker: LocalBroker) -> None:
     assert done.err == "Note: nothing was sent to orders: no line had a body\n"
 
 
+def test_a_tag_taken_for_the_topic_is_reported_where_nothing_was_sent(
+    broker: LocalBroker,
+) -> None:
+    done = run("produce", "-t", "orders", "hi", given="")
+    assert (done.code, done.out) == (3, "")
+    assert "nothing was sent: no line had a body, and topic 'hi' does not exist" in done.err
+    assert "-t orders is the tag; hi to topic orders: pocketmq produce orders hi" in done.err
+    assert run("produce", "-t", "paid", "hi", given="").code == 0
+    assert run("produce", "-t", "orders", "orders", given="").code == 0
+
+
 def test_a_delivery_time_in_the_past_is_reported(broker: LocalBroker) -> None:
     past = run("produce", "orders", "x", "--at", "2026-01-01")
     assert "Note: the time of --at is past, so the message is in orders at once" in past.err

@@ -28,6 +28,7 @@ def test_transactions_are_listed_shown_and_decided(broker: LocalBroker) -> None:
     assert [row["group"] for row in rows] == ["payers", "payers", "orders"]
     assert [row["state"] for row in run("txn", "ls", "--max", "1").document] == ["open"]
     assert len(run("txn", "ls", "--group", "payers").document) == 2
+    assert run("topic", "create", "others").code == 0
     assert run("txn", "ls", "--topic", "others").document == []
     done = run("txn", "commit", first, third)
     assert [row["result"] for row in done.document] == ["committed", "committed"]

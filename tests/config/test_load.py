@@ -291,6 +291,8 @@ def test_an_unknown_key_names_the_nearest_one_whatever_the_case() -> None:
     assert "did you mean mappedFileSizeCommitLog?" in refusal("mappedFileSizeCommitlog=1")
     assert "did you mean brokerName?" in refusal("brokername=b")
     assert "did you mean" not in refusal("zzzzzzzz=1")
+    assert "did you mean http.listen?" in refusal("rpc.http_listen=a:1")
+    assert "did you mean" not in refusal("nosection.a=1")
     assert "did you mean flushDiskType?" in refusal("flushdisktype=SYNC_FLUSH")
 
 

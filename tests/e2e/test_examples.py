@@ -93,6 +93,16 @@ class Pushed:
         assert self._process.returncode == 0
 
 
+@pytest.mark.parametrize("name", sorted(one.name for one in (ROOT / "examples/own").glob("*.py")))
+def test_an_example_without_a_broker_ends_with_the_cause(name: str) -> None:
+    topic = ["orders"] if name == "tail.py" else []
+    command = [sys.executable, str(ROOT / "examples/own" / name), *topic, "127.0.0.1:9"]
+    done = ended(command, cwd=ROOT, env=ENV)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("no broker answers at 127.0.0.1:9: Connection refused; next: ")
+    assert done.err.count("\n") == 1
+
+
 def test_the_examples_with_our_client_run(tmp_path: Path) -> None:
     with Daemon(tmp_path / "store") as broker:
         names = ("own/consuming.py", "own/transactions.py", "own/delays.py")

@@ -3,13 +3,15 @@
 A topic that the first send creates may have a mistyped name.
 """
 
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, TypeVar
 
 from pocketmq.cli.connection import BrokerConnection
 from pocketmq.cli.output import talk
 from pocketmq.client import ClientError
 from pocketmq.model.nearness import NEAR, nearest
+
+Row = TypeVar("Row")
 
 
 def is_missing(broker: BrokerConnection, topic: str) -> bool:
@@ -41,6 +43,24 @@ def exists(broker: BrokerConnection, description: Coroutine[Any, Any, object]) -
             raise
         return False
     return True
+
+
+def some_of_topic(broker: BrokerConnection, topic: str, found: Iterable[Row]) -> Iterator[Row]:
+    """Yields what was found for a topic; if nothing was, the topic must exist.
+
+    topic    "": any topic
+    Errors   ClientError: nothing was found, and no topic has this name
+    """
+    is_empty = True
+    for each in found:
+        is_empty = False
+        yield each
+    if is_empty and topic:
+        try:
+            broker.ask(broker.admin.describe_topic(topic))
+        except ClientError as error:
+            if error.status != "PERMISSION_DENIED":
+                raise
 
 
 def report_unchanged(kind: str, name: str) -> None:

@@ -9,6 +9,7 @@ import click
 from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.charts import barred
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
+from pocketmq.cli.creation import some_of_topic
 from pocketmq.cli.options import examples, wall_ms
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
 from pocketmq.cli.vocabulary import limit_option
@@ -59,7 +60,7 @@ def ls(
     they were sent.
     """
 
-    found = broker.all(broker.admin.list_delayed, topic=topic)
+    found = some_of_topic(broker, topic, broker.all(broker.admin.list_delayed, topic=topic))
     if is_histogram:
         bars = histogram((one.deliver_at_ms for one in islice(found, count_max)), wall_ms())
         out.table(bars, columns("due_within", barred("message_count", bars)))

@@ -35,6 +35,7 @@ from pocketmq.cli.output import (
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError, errors
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
+from pocketmq.model.begin import MIN
 from pocketmq.model.replication import FOLLOWER
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
@@ -337,7 +338,8 @@ def skip(broker: BrokerConnection, out: Output, name: str, topic: str, yes: bool
 def _unread(broker: BrokerConnection, name: str, moved: Sequence[MovedOffset]) -> int:
     """Returns the number of messages that would be skipped in queues without an offset.
 
-    There the group would begin where it has a lag from, which only the broker computes.
+    There the group would begin where it has a lag from, which only the broker computes. In topics
+    without a lag it begins as its settings state; a begin at a time is not counted.
     """
     new = {(row.topic, row.queue_id): row.new_offset for row in moved if row.old_offset is None}
     if not new:
@@ -346,7 +348,15 @@ def _unread(broker: BrokerConnection, name: str, moved: Sequence[MovedOffset]) -
     lags = [(new.get((each.topic, one.queue_id)), one) for each in found for one in each.queues]
     # From the new offset on there are still `max_offset - at` messages to be delivered.
     left = (one.lag_messages - (one.max_offset - at) for at, one in lags if at is not None)
-    return sum(max(0, count) for count in left)
+    count = sum(max(0, count) for count in left)
+    unbegun = {topic for topic, _ in new} - {each.topic for each in found}
+    if not unbegun or broker.ask(broker.admin.describe_group(name)).settings.begin != MIN:
+        return count
+    for topic in unbegun:
+        for queue in broker.ask(broker.admin.describe_topic(topic)).queues:
+            end = new.get((topic, queue.queue_id), queue.min_offset)
+            count += max(0, end - queue.min_offset)
+    return count
 
 
 @group.asks(
@@ -366,27 +376,34 @@ def clone(
     TARGET is created if it does not exist; its offsets in these topics are replaced.
     """
     moved = broker.ask(broker.admin.clone_offsets(source, target, topic, dry_run=not yes))
-    if not moved:
-        talk(f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone")
-    show_moved(target, moved, out, is_done=yes)
+    none = f"{source} has no offset{f' in {topic}' if topic else ''}: there is nothing to clone"
+    show_moved(target, moved, out, is_done=yes, none=none)
 
 
 def show_moved(
-    group: str, moved: Sequence[MovedOffset], out: Output, *, is_done: bool, unread: int = 0
+    group: str,
+    moved: Sequence[MovedOffset],
+    out: Output,
+    *,
+    is_done: bool,
+    unread: int = 0,
+    none: str = "",
 ) -> None:
     """Prints old and new offsets; raises Failure if a change is only planned.
 
     unread   messages that the change would skip in queues where the group has no offset
+    none     note if there is no queue
     """
     rows = (moved_document(group, row) for row in moved)
     out.table(rows, MOVED_COLUMNS, MORE_MOVED_COLUMNS)
     count = sum(row.old_offset != row.new_offset for row in moved)
-    if is_done:
+    if not moved:
+        talk(none or f"{group} has no offset yet: nothing to change; name a topic: --topic TOPIC")
+    elif not count:
+        talk(f"{group} has these offsets already: nothing to change")
+    elif is_done:
         talk(f"Changed: offsets of {group} in {counted(count, 'queue')}")
     else:
-        if moved and not count:
-            talk(f"{group} has these offsets already: nothing to change")
-            return
         steps = [row.new_offset - row.old_offset for row in moved if row.old_offset is not None]
         amounts = (
             (sum(step for step in steps if step > 0) + unread, "skipped"),
@@ -412,11 +429,14 @@ def rm(broker: BrokerConnection, out: Output, name: str, with_topics: bool, yes:
     """
     if not yes:
         found = broker.ask(broker.admin.describe_group(name))
-        plan = {"group": name, "offsets_in": found.topics, "with_topics": with_topics}
+        plan: dict[str, Any] = {"group": name, "offsets_in": found.topics}
+        plan["with_topics"] = with_topics
         if with_topics:
             would = broker.admin.delete_group(name, with_topics=True, dry_run=True)
             plan["removed_topics"] = broker.ask(would)
         out.show(plan)
-        raise only_planned(f"offsets in {counted(len(found.topics), 'topic')} would be removed")
+        also = "".join(f", and topic {topic}" for topic in plan.get("removed_topics", ()))
+        amount = counted(len(found.topics), "topic")
+        raise only_planned(f"the group would be removed, with its offsets in {amount}{also}")
     removed = broker.ask(broker.admin.delete_group(name, with_topics=with_topics))
     out.show({"group": name, "removed_topics": removed})

@@ -11,10 +11,10 @@ import click
 
 from pocketmq.cli.broker_names import topic_argument
 from pocketmq.cli.connection import BrokerConnection, asks_broker
-from pocketmq.cli.creation import is_missing, report_creation
+from pocketmq.cli.creation import exists, is_missing, report_creation
 from pocketmq.cli.documents import receipt_document
 from pocketmq.cli.options import DELIVERY, DURATION, PAIR, wall_ms
-from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, talk
+from pocketmq.cli.output import Exit, Failure, Output, PrintedRows, columns, talk, typed
 from pocketmq.cli.produced_lines import (
     NUMBER,
     BadLine,
@@ -169,9 +169,8 @@ def produce(
             groups = repeated(model, count, is_template=is_template)
         else:
             groups = _line_messages(path, model, up, replay if is_json else None)
-        _send_groups(
-            broker, topic, up.enter_context(out.rows(COLUMNS)), batches(groups, batch), wait
-        )
+        rows = up.enter_context(out.rows(COLUMNS))
+        _send_groups(broker, topic, rows, batches(groups, batch), wait, fields["tag"])
     for note in replay.notes(topic):
         talk(f"Note: {note}")
 
@@ -182,6 +181,7 @@ def _send_groups(
     rows: PrintedRows,
     requests: Iterator[list[Message]],
     wait: Wait,
+    tag: str | None,
 ) -> None:
     is_new = is_missing(broker, topic)
     is_empty = True
@@ -207,6 +207,11 @@ def _send_groups(
         sent = "the lines before it were sent" if error.number > 1 else "nothing was sent"
         text = f"{error}; {sent}"
         raise Failure(text, Exit.FAILED, "correct the line, and send from it on") from error
+    if is_empty and is_new and tag and exists(broker, broker.admin.describe_topic(tag)):
+        text = f"nothing was sent: no line had a body, and topic {topic!r} does not exist"
+        step = f"-t {typed(tag)} is the tag; {typed(topic)} to topic {typed(tag)}: "
+        step += f"pocketmq produce {typed(tag)} {typed(topic)}"
+        raise Failure(text, Exit.NOT_FOUND, step)
     if is_empty:
         talk(f"Note: nothing was sent to {topic}: no line had a body")
 

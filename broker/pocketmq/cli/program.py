@@ -143,7 +143,8 @@ def program() -> None:
     """PocketMQ: Apache RocketMQ's storage and protocol in one Python process.
 
     Data is printed to standard output, notes and errors to standard error. Exit codes: 0 ok,
-    1 failed, 2 usage, 3 not found, 4 refused or only planned, 5 unreachable, 6 timeout, 10 damage.
+    1 failed, 2 usage, 3 not found, 4 refused or only planned, 5 unreachable, 6 timeout, 10 damage,
+    74 serve: the disk failed a flush, 130 interrupted.
 
     A command calls the broker of --endpoint, --context, POCKETMQ_ENDPOINT or the context in use.
     """

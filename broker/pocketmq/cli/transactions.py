@@ -6,6 +6,7 @@ import click
 
 from pocketmq.cli.broker_names import topics
 from pocketmq.cli.connection import BrokerConnection, ConnectedGroup
+from pocketmq.cli.creation import some_of_topic
 from pocketmq.cli.options import examples
 from pocketmq.cli.output import Exit, Failure, Output, at, columns
 from pocketmq.cli.vocabulary import limit_option, option
@@ -50,8 +51,9 @@ def ls(broker: BrokerConnection, out: Output, group: str, topic: str, count_max:
     CHECKS counts how often the broker asked a producer of the group for its decision.
     """
     listed = broker.admin.list_transactions(group=group, topic=topic, count_max=count_max)
+    found = some_of_topic(broker, topic, broker.ask(listed))
     out.table(
-        (one._asdict() for one in broker.ask(listed)),
+        (one._asdict() for one in found),
         COLUMNS,
         MORE_COLUMNS,
         none="no undecided transactions",

@@ -1,9 +1,11 @@
 """Advice in usage errors: where an option belongs, what it is named here, what needs quotes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import click
+
+from pocketmq.cli.groups import NEARNESS
 
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "-n": ("--limit",),
@@ -18,6 +20,10 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "--bootstrap-server": ("--endpoint",),
     "--namesrv": ("--endpoint",),
     "--url": ("--endpoint",),
+    "--flush": ("--set store.flush=async",),
+    "--offset": ("--from",),
+    "--keys": ("--key",),
+    "--tags": ("--tag",),
     "--partition": ("--queue",),
     "--partitions": ("--queues",),
     "--format": ("--output",),
@@ -33,6 +39,11 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 COMMANDS: Final[Mapping[tuple[str, str], str]] = {
     ("consume", "--follow"): "pocketmq tail TOPIC prints new messages as they are stored",
     ("consume", "-f"): "pocketmq tail TOPIC prints new messages as they are stored",
+    **dict.fromkeys(
+        (("produce", "--message"), ("produce", "-m")),
+        "the body is an argument, as in pocketmq produce TOPIC [BODY]",
+    ),
+    ("dev", "--store"): "its store is temporary; pocketmq serve --store DIR keeps one",
     ("top", "--watch"): "it repeats by itself on a terminal, at --interval",
     ("serve", "--port"): "use --listen 127.0.0.1:PORT",
     ("serve", "--topics"): "pocketmq topic create NAME creates a topic while the broker runs",
@@ -67,9 +78,20 @@ def with_hint(error: click.UsageError) -> click.UsageError:
         hint = COMMANDS.get((ctx.command.name or "", error.option_name), "")
         # What has the same meaning comes before click's suggestions, which look alike.
         hint = hint or _of_option(ctx, error.option_name)
+        near = _alike(error.option_name, error.possibilities or ())
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=ctx)
     elif ctx and error.message.startswith(EXTRA):
         hint = _of_extra(ctx)
     return click.UsageError(f"{error.message.removesuffix('.')}: {hint}", ctx) if hint else error
+
+
+def _alike(name: str, options: Iterable[str]) -> list[str]:
+    """Returns the options of similar letters; click also counts their dashes, which all have."""
+    from difflib import get_close_matches
+
+    by_letters = {option.lstrip("-"): option for option in options}
+    near = get_close_matches(name.lstrip("-"), by_letters, cutoff=NEARNESS)
+    return sorted(by_letters[letters] for letters in near)
 
 
 def _of_number(error: click.BadParameter, param: click.Parameter) -> click.UsageError:

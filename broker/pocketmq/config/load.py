@@ -159,6 +159,8 @@ WORDS: Final = {
 }
 """Word of a name that no setting has -> the word of this meaning in names of settings."""
 
+LIKE: Final = 0.7
+"""Minimum similarity of a suggested name; names of one section share its letters."""
 MOST_MEANT: Final = 3
 """Most names that an error suggests."""
 
@@ -171,8 +173,10 @@ def unknown(key: str, known: Collection[str], *, origin: str) -> IllegalConfig:
     section, _, name = key.rpartition(".")
     words = {part for word in name.split("_") for part in WORDS.get(word, word).split("_")}
     meant = [one for one in known if _contains(one, section, words)]
+    if not meant:  # The section is wrong, or a word of the name is its section.
+        meant = [one for one in known if words <= set(one.replace(".", "_").split("_"))]
     if not 0 < len(meant) <= MOST_MEANT:
-        meant = [near] if (near := nearest(key, known)) else []
+        meant = [near] if (near := nearest(key, known, LIKE)) else []
     hint = f"; did you mean {' or '.join(meant)}?" if meant else ""
     return IllegalConfig(field=f"{key} ({origin})", why=f"no setting has this name{hint}")
 

@@ -36,6 +36,12 @@ def test_grep_prints_messages_as_a_dump_does(basic: str) -> None:
     assert run("store", "grep", "[0-9]7", basic, "-n", "1", "-o", "table").out.startswith("TOPIC")
 
 
+def test_a_grep_with_the_directory_first_is_told_the_order(basic: str) -> None:
+    done = run("store", "grep", basic, "order 42")
+    assert done.code == 2
+    assert f"the pattern is the first argument: pocketmq store grep 'order 42' {basic}" in done.err
+
+
 def test_grep_counts_or_stops_early(basic: str, records: list[dict[str, Any]]) -> None:
     tagged = sum(record["tags"] == "TagA" for record in records)
     assert run("store", "grep", "^TagA$", basic, "--in", "tag", "--count").document == {

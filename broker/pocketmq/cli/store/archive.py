@@ -107,7 +107,8 @@ def ship(
 
     The store is not locked. Only `pocketmq/archived.json` is written to it, so that retention can
     keep files that are not archived. A failed target is tried again. Messages are missing in the
-    archive only if retention removes their files meanwhile; this is reported.
+    archive only if retention removes their files meanwhile; this is reported. A damaged log is
+    shipped as it is; the damage is reported, and the exit code is 10 at the end.
     """
     from pocketmq.tools.archive.reporting import ArchiveReports
     from pocketmq.tools.archive.shipping import Shipper

@@ -2,15 +2,17 @@
 
 import re
 from itertools import chain, islice
+from pathlib import Path
 from typing import Final
 
 import click
 
 from pocketmq.cli.documents import FOUND_COLUMNS, message_document
 from pocketmq.cli.options import examples, form_option
-from pocketmq.cli.output import Exit, Failure, Output
+from pocketmq.cli.output import Exit, Failure, Output, typed
 from pocketmq.cli.store.selection import Chosen, searched, selection_options
 from pocketmq.cli.vocabulary import limit_option
+from pocketmq.format.names import COMMIT_LOG_DIRECTORY
 
 PLACES: Final = ("body", "key", "tag", "property", "any")
 
@@ -46,6 +48,9 @@ def grep(
     Bodies are decompressed, and searched as UTF-8. The exit code is 3 if no message
     matches. Damaged records are skipped and reported; the exit code is then 10.
     """
+    if Path(pattern, COMMIT_LOG_DIRECTORY).is_dir() and not chosen.directory.exists():
+        right = f"pocketmq store grep {typed(chosen.directory)} {typed(pattern)}"
+        raise click.UsageError(f"the pattern is the first argument: {right}")
     try:
         compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     except re.error as error:

@@ -94,7 +94,9 @@ def _command(page: Visit, topic: str, how: str, wanted: str) -> str:
     if how == "id":
         words = ["msg", "get", wanted or "ID", *(("--topic", topic) if topic else ())]
     elif how == "time":
-        words = ["tail", name, "--from", wanted or "-15m", "--no-follow"]
+        if wanted:
+            return ""  # No command prints messages up to a time.
+        words = ["tail", name, "--last", str(FOUND_MAX), "--no-follow"]
     else:
         words = ["msg", "by-key", name, wanted or "KEY"]
     return page.console.command(*words)
