@@ -35,12 +35,13 @@ from pocketmq.cli.output import (
 from pocketmq.cli.watching import repeat
 from pocketmq.client import ClientError, errors
 from pocketmq.model.administration import GroupSettings, MovedOffset, ResetTarget, TopicLag
-from pocketmq.model.begin import MIN
 from pocketmq.model.replication import FOLLOWER
 from pocketmq.model.topic import DLQ_PREFIX, RETRY_PREFIX
 
 Command = Callable[..., Any]
 """The function of a command."""
+FIRST: Final = "min"
+"""Begin of a group that consumes from the first message (model/begin.py)."""
 COLUMNS: Final = columns(
     "name", "enabled", "fifo", "max_attempts",
     "retry_queue_count",
@@ -350,7 +351,7 @@ def _unread(broker: BrokerConnection, name: str, moved: Sequence[MovedOffset]) -
     left = (one.lag_messages - (one.max_offset - at) for at, one in lags if at is not None)
     count = sum(max(0, count) for count in left)
     unbegun = {topic for topic, _ in new} - {each.topic for each in found}
-    if not unbegun or broker.ask(broker.admin.describe_group(name)).settings.begin != MIN:
+    if not unbegun or broker.ask(broker.admin.describe_group(name)).settings.begin != FIRST:
         return count
     for topic in unbegun:
         for queue in broker.ask(broker.admin.describe_topic(topic)).queues:
