@@ -54,13 +54,20 @@ def test_silence_is_unreachable_or_a_timeout() -> None:
         (errors.StoreGap(path="/s/commitlog/1", expected=0, found=1), 10),
         (errors.Corruption(path="/s", file_position=0, physical_offset=0, why="y"), 10),
         (errors.StoreFailed(why="y"), 1),
-        (errors.DiskFull(path="/s"), 1),
     ],
 )
 def test_an_error_of_this_process_decides(error: BrokerError, exit_code: int) -> None:
     failure = failure_of_broker(error)
     assert failure.exit_code == exit_code
     assert failure.message == str(error)
+
+
+def test_a_full_disk_stops_a_command_but_no_sends() -> None:
+    error = errors.DiskFull(path="/s")
+    offline = failure_of_broker(error, "store")
+    assert (offline.exit_code, offline.message) == (1, "the disk under /s is full")
+    assert offline.next_step == "free space there, then the same command"
+    assert failure_of_broker(error, "serve").message == str(error)
 
 
 @pytest.mark.parametrize(

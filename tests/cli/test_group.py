@@ -241,7 +241,15 @@ def test_where_to(standing: LocalBroker, options: list[str], target: dict[str, A
 
 
 def test_an_offset_that_no_queue_has_is_refused(standing: LocalBroker) -> None:
-    assert run(*RESET, "--to-offset", "7", "--yes").code == 4
+    done = run(*RESET, "--to-offset", "7", "--yes")
+    assert done.code == 4
+    assert "not every queue of orders has this offset" in done.err
+    assert "one queue: --queue N" in done.err
+    of_one = run(*RESET, "--to-offset", "7", "--queue", "0", "--yes")
+    assert of_one.code == 4
+    assert "orders lacks this offset in a queue of --queue: offset 7 is outside" in of_one.err
+    assert "one queue" not in of_one.err
+    assert "topic info orders" in of_one.err
 
 
 def test_a_time_before_now_is_written_with_a_minus(standing: LocalBroker) -> None:

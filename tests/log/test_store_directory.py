@@ -17,7 +17,7 @@ from pocketmq.log.store_directory import (
     StoreDirectory,
     StoreManifest,
 )
-from pocketmq.model.errors import DiskFull, NotAStore, StoreTooNew
+from pocketmq.model.errors import DiskFull, NotAPlainFile, NotAStore, StoreTooNew
 from pocketmq.model.store_shape import RECORDED
 from tests.golden_stores import NAMES, GoldenStores
 from tests.sim.quick_disk import QuickDisk
@@ -72,6 +72,20 @@ def test_a_part_of_another_kind_is_refused(
     (path / name).mkdir() if is_file else (path / name).touch()
     with pytest.raises(NotAStore, match=f"{name} is not a store: a .* is there instead of a .*"):
         directory.check()
+
+
+def test_a_link_in_the_place_of_a_directory_is_named(
+    directory: StoreDirectory, path: Path, tmp_path: Path
+) -> None:
+    path.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (path / "index").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(NotAPlainFile, match="index is not opened: it is a symbolic link"):
+        directory.check()
+    directory.check(plain_only=False)
+    (path / "config").touch()
+    with pytest.raises(NotAStore, match="config is not a store: a file is there"):
+        directory.check(plain_only=False)
 
 
 def test_a_directory_of_other_files_is_refused_and_left_alone(

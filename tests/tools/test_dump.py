@@ -204,6 +204,24 @@ def test_lags(tmp_path: Path) -> None:
     ]
 
 
+def test_purged_messages_are_no_lag(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    table = {"offsetTable": {"T@g": {0: 3}, "T@ahead": {0: 7}}}
+    (tmp_path / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    (tmp_path / "pocketmq").mkdir()
+    floors = tmp_path / "pocketmq" / "floors.json"
+    floors.write_text(json.dumps({"T": {"0": 5, "1": 99}, "other": 3}))
+    ranges = {("T", 0): (2, 9), ("T", 1): (0, 8)}
+    assert group_lags(Disk(), tmp_path, ranges) == [
+        GroupLag("ahead", "T", 0, 7, 9, 2),
+        GroupLag("ahead", "T", 1, None, 8, 0),
+        GroupLag("g", "T", 0, 3, 9, 4),
+        GroupLag("g", "T", 1, None, 8, 0),
+    ]
+    floors.write_text("{")
+    assert [row.lag for row in group_lags(Disk(), tmp_path, ranges)] == [2, 8, 6, 8]
+
+
 def test_a_store_without_groups_or_queues(tmp_path: Path) -> None:
     assert group_lags(Disk(), tmp_path, {}) == []
     log = LogBytes(tmp_path)

@@ -16,6 +16,7 @@ from pocketmq.model.errors import (
     BrokerError,
     ClientSilent,
     Corruption,
+    DiskFull,
     GrantNotFound,
     IllegalConfig,
     LimitReached,
@@ -100,6 +101,9 @@ def failure_of_broker(
     settings   the settings file that the command was given
     """
     step = _LOCAL_STEPS.get(type(error), "")
+    if isinstance(error, DiskFull) and command not in STARTS:  # No send waits in this process.
+        text = f"the disk under {error.path} is full"
+        return Failure(text, Exit.FAILED, "free space there, then the same command")
     if isinstance(error, StoreLocked) and command in STARTS:
         step = "a broker runs on it already: pocketmq status; a second one needs its own store"
     if isinstance(error, StoreLocked) and command in ROSTERS:

@@ -290,8 +290,11 @@ def _reset(
     try:
         return broker.ask(broker.admin.reset_offsets(name, topic, target, **how))
     except errors.OffsetOutOfRange as error:
-        text = f"not every queue of {topic} has this offset: {error.message}; nothing was changed"
-        step = f"one queue: --queue N; the ends of all: pocketmq topic info {topic}"
+        text, step = f"not every queue of {topic} has this offset", "one queue: --queue N; "
+        if how.get("queue_ids"):
+            text, step = f"{topic} lacks this offset in a queue of --queue", ""
+        text += f": {error.message}; nothing was changed"
+        step += f"the ends of all: pocketmq topic info {topic}"
         raise Failure(text, Exit.REFUSED, step) from error
 
 

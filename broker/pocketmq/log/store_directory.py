@@ -32,7 +32,7 @@ from pocketmq.format.names import (
     is_junk,
     queue_id_from_name,
 )
-from pocketmq.model.errors import NotAStore, StoreTooNew
+from pocketmq.model.errors import NotAPlainFile, NotAStore, StoreTooNew
 from pocketmq.model.message import INT32_MAX, OFFSET_MAX
 from pocketmq.model.store_shape import RECORDED, StoreShape
 
@@ -64,8 +64,12 @@ class StoreDirectory:
         """Directory of PocketMQ's own files, which RocketMQ ignores."""
         return self.path / OWN_DIRECTORY
 
-    def check(self) -> None:
-        """Raises NotAStore unless the path is absent, empty, or contains a store."""
+    def check(self, *, plain_only: bool = True) -> None:
+        """Raises unless the path is absent, empty, or contains a store.
+
+        plain_only   rejects a link in the place of a directory or file
+        Errors       NotAStore, NotAPlainFile
+        """
         if not self._disk.exists(self.path):
             return
         if not self._disk.is_directory(self.path):
@@ -76,12 +80,21 @@ class StoreDirectory:
             raise NotAStore(path=str(self.path), why=f"it contains other files ({shown_names} …)")
         for name in sorted(names & _STORE_NAMES):
             is_right = self._disk.is_directory(self.path / name) == (name not in _FILE_NAMES)
-            if not is_right:
-                found, right = "directory", "file"
-                if name not in _FILE_NAMES:
-                    found, right = right, found
-                why = f"a {found} is there instead of a {right}"
-                raise NotAStore(path=str(self.path / name), why=why)
+            if is_right or (not plain_only and self._is_link(name)):
+                continue
+            found, right = "directory", "file"
+            if name not in _FILE_NAMES:
+                self._disk.file_size(self.path / name)  # Raises if it is a link.
+                found, right = right, found
+            why = f"a {found} is there instead of a {right}"
+            raise NotAStore(path=str(self.path / name), why=why)
+
+    def _is_link(self, name: str) -> bool:
+        try:
+            self._disk.file_size(self.path / name)
+        except NotAPlainFile:
+            return True
+        return False
 
     def acquire(self) -> None:
         """Acquires the store lock; creates only its file and, for a new store, the directory.

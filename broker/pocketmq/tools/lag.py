@@ -10,10 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pocketmq.files.disk import Disk
+from pocketmq.files.table_file import TableFile
+from pocketmq.format.json_text import read_object
 from pocketmq.format.names import (
     CONSUME_QUEUE_DIRECTORY,
     CONSUMER_OFFSETS_FILE,
     DELAY_OFFSETS_FILE,
+    FLOORS_FILE,
+    OWN_DIRECTORY,
 )
 from pocketmq.format.table_json import OFFSETS_MEMBER, offset_rows, queue_offsets
 from pocketmq.log.table_files import read_table
@@ -53,7 +57,7 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
     """Returns the lag of every group in the topics where it has offsets, and in its retry topics.
 
     The rows of a topic have the queues with an offset, and all others with messages: there a group
-    begins at the first message, as with a broker.
+    begins at the first message, as with a broker. Purged messages are not counted.
 
     Errors   ValueError: neither config/consumerOffset.json nor its .bak can be read
     """
@@ -64,6 +68,7 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
         offsets.setdefault((group, topic), {})[queue_id] = committed
     for group in {group for group, _ in offsets}:
         offsets.setdefault((group, retry_topic(group)), {})
+    ranges = _unpurged(disk, directory, ranges)
     queues: dict[str, list[int]] = {}
     for topic, queue_id in ranges:
         queues.setdefault(topic, []).append(queue_id)
@@ -72,6 +77,19 @@ def group_lags(disk: Disk, directory: Path, ranges: QueueRanges) -> list[GroupLa
         for (group, topic), committed in sorted(offsets.items())
         for queue_id in sorted({*committed, *queues.get(topic, ())})
     ]
+
+
+def _unpurged(disk: Disk, directory: Path, ranges: QueueRanges) -> QueueRanges:
+    file = TableFile(disk, directory / OWN_DIRECTORY / FLOORS_FILE)
+    try:
+        floors = file.read(read_object) or {}
+    except ValueError:  # Verification reports the table; all messages then count.
+        return ranges
+    of_topics = {topic: queue_offsets(floors.get(topic)) for topic, _ in ranges}
+    return {
+        (topic, queue_id): (min(max(lower, of_topics[topic].get(queue_id, 0)), upper), upper)
+        for (topic, queue_id), (lower, upper) in ranges.items()
+    }
 
 
 def _lag_of(

@@ -33,7 +33,7 @@ def check_access(disk: Disk, directory: Path, *, read_only: bool, plain_only: bo
     """
     if not disk.exists(directory):
         raise NotAStore(path=str(directory), why="it does not exist")
-    StoreDirectory(disk, directory).check()
+    StoreDirectory(disk, directory).check(plain_only=plain_only)
     if plain_only:
         check_tree(directory, STORE_NAMES)
     if not read_only and is_live(directory):

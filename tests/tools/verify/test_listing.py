@@ -1,5 +1,6 @@
 """Log files with wrong names: renamed files, and second copies of others."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from pocketmq.files.disk import Disk
 from pocketmq.model.errors import StoreGap
 from pocketmq.rebuild.log_files import find_readable_files
+from pocketmq.tools.repair.planning import blocked_step, plan_repair
 from pocketmq.tools.repair.repair import NOTHING_TO_DO
 from pocketmq.tools.verify.verdict import next_step
 from pocketmq.tools.verify.verification import VerifyOptions, verify
@@ -130,3 +132,23 @@ def test_the_advice_about_a_missing_file_quotes_the_path(store: DamagedStore) ->
     found = verify(Disk(), store.directory, store.sizes, VerifyOptions(now_ms=NOW_MS))
     step = next_step(found, Path("/my store"))
     assert "without one: pocketmq store repair '/my store' --accept-loss," in step
+
+
+def test_the_right_part_of_a_file_that_is_too_long_is_verified(store: DamagedStore) -> None:
+    """Without it all later records of its queues would look as if offsets were missing."""
+    before, file = logs(store), store.file(1)
+    with file.open("ab") as end:
+        end.write(bytes(1000))
+    assert store.kinds() == {"file_size": 1}
+    sizes = store.sizes
+    found = verify(Disk(), store.directory, sizes, VerifyOptions(now_ms=NOW_MS))
+    step = f"cut it: truncate -s {store.file_size} {file}"
+    assert next_step(found, store.directory).endswith(step)
+    plan = plan_repair(Disk(), store.directory, sizes, now_ms=NOW_MS)
+    assert blocked_step(plan, store.directory).endswith(step)
+    store.flip([place for place in store.places if place >= store.file_size][3] + 90)
+    assert store.kinds().keys() >= {"file_size", "record"}
+    os.truncate(file, store.file_size)
+    store.flip([place for place in store.places if place >= store.file_size][3] + 90)
+    assert logs(store) == before
+    assert store.kinds() == {}

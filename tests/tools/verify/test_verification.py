@@ -8,6 +8,7 @@ import pytest
 
 from pocketmq.cli.store.access import sizes_of
 from pocketmq.files.disk import Disk
+from pocketmq.format.checkpoint_layout import decode_checkpoint, encode_checkpoint
 from pocketmq.log.commit_log import CommitLog
 from pocketmq.log.index_file import IndexFile
 from pocketmq.model.finding import Finding
@@ -360,6 +361,13 @@ def test_store_times_after_the_present_are_no_damaged_log(
     assert set(found.counts) == {"store_time"}
     assert verdict(found) == "No message is lost; store times are ahead of this machine's clock"
     assert next_step(found, store.directory).startswith("correct the clock if it is wrong now")
+    checkpoint = store.directory / "checkpoint"
+    values = decode_checkpoint(checkpoint.read_bytes())
+    later = values._replace(physic_msg_timestamp=values.physic_msg_timestamp + 10**9)
+    checkpoint.write_bytes(encode_checkpoint(later).ljust(4096, b"\0"))
+    of_both = store.verify(now_ms=1_700_000_000_000)
+    assert set(of_both.counts) == {"store_time", "table"}
+    assert verdict(of_both) == "No message is lost; store times are ahead of this machine's clock"
     file = sorted((store.directory / "commitlog").iterdir())[0]
     with store.changed(file, record_positions(file)[3][0] + 90):
         broken = store.verify(now_ms=1_700_000_000_000)

@@ -58,6 +58,7 @@ from pocketmq.tools.repair.actions import (
 )
 from pocketmq.tools.repair.neighbours import TIME_SIZE, Neighbour, Neighbours, store_time_position
 from pocketmq.tools.verify.collector import LOST_RECORDS, MISNAMED, STRAY, Fold
+from pocketmq.tools.verify.listing import cut_step
 from pocketmq.tools.verify.losses import QueueWitness, RecordedRanges
 from pocketmq.tools.verify.tables import parses
 from pocketmq.tools.verify.timers import is_about_timers
@@ -446,7 +447,8 @@ def blocked_step(plan: RepairPlan, directory: Path) -> str:
     step = "restore them from a backup"
     if all(finding.kind in BLOCKING and finding.repairable for finding in plan.blocked):
         step += f"; without one: {accepting(directory)}"
-    return step
+    cut = cut_step(plan.blocked[0], directory)
+    return f"{step}; {cut}" if cut else step
 
 
 def accepting(directory: Path) -> str:

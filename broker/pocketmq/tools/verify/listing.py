@@ -7,11 +7,13 @@ that begins inside a complete file is another store's.
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY, offset_file_name, offset_from_file_name
 from pocketmq.format.record import RECORD_HEAD
+from pocketmq.model.finding import Finding
 from pocketmq.rebuild.log_files import LogFile, foreign_bases, foreign_name
 from pocketmq.tools.verify.collector import MISNAMED, STRAY, Collector
 from pocketmq.tools.verify.losses import FILE_MISSING
@@ -47,9 +49,10 @@ class LogListing:
             follows = base + file_size_bytes
             if found > file_size_bytes or is_unused:
                 self._add("file_size", path, f"{file_size_bytes} bytes", f"{found} bytes")
+            if found:  # The bytes after the end of a file that is too long are not read.
+                self.files.append(LogFile(str(path), base, min(found, file_size_bytes)))
+            if is_unused:
                 continue
-            if found:
-                self.files.append(LogFile(str(path), base, found))
             if found < file_size_bytes:
                 why = f"the file has {found} bytes, {file_size_bytes} expected"
                 self.gaps.append(Hole(str(path), base + found, follows, why, is_followed=False))
@@ -119,3 +122,13 @@ class LogListing:
         self, kind: str, path: Path, expected: str, found: str, *, repairable: bool = False
     ) -> None:
         self._collector.add(kind, path, 0, expected=expected, found=found, repairable=repairable)
+
+
+def cut_step(finding: Finding, directory: Path) -> str:
+    """Returns the command that cuts a log file that is too long; "" for any other finding."""
+    expected, found = finding.expected.split(" ")[0], finding.found.split(" ")[0]
+    is_size = finding.kind == "file_size" and expected.isdecimal() and found.isdecimal()
+    if not is_size or int(found) <= int(expected):
+        return ""
+    path = quote(str(directory / finding.file))
+    return f"or, if verify shows nothing else in it, cut it: truncate -s {expected} {path}"

@@ -24,7 +24,7 @@ WITH_BACKUP: Final = "a repair replaces it with its valid .bak"
 WITHOUT_BACKUP: Final = (
     "no valid .bak: restore the file from a backup; without one, a repair moves it away"
 )
-_TIMES: Final = ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")
+CHECKPOINT_TIMES: Final = ("physic_msg_timestamp", "logics_msg_timestamp", "index_msg_timestamp")
 _PLACES: Final = ("confirm_physical_offset", "logics_physical_offset")
 
 
@@ -65,7 +65,9 @@ class TableCheck:
             return
         values = decode_checkpoint(content)._asdict()
         for number, (name, value) in enumerate(values.items()):
-            limit = last_time_ms if name in _TIMES else log_end if name in _PLACES else value
+            limit = (
+                last_time_ms if name in CHECKPOINT_TIMES else log_end if name in _PLACES else value
+            )
             if value < 0 or value > max(limit, 0):
                 self._report(path, 8 * number, f"{name} at most {limit}", str(value))
         if content[8 * len(values) :].strip(b"\0"):

@@ -5,8 +5,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from pocketmq.model.finding import ABSENT
+from pocketmq.format.names import CHECKPOINT_FILE
+from pocketmq.model.finding import ABSENT, Finding
 from pocketmq.tools.verify.collector import LOST_RECORDS, MISNAMED, STRAY
+from pocketmq.tools.verify.listing import cut_step
+from pocketmq.tools.verify.tables import CHECKPOINT_TIMES
 from pocketmq.tools.verify.timers import is_about_timers
 from pocketmq.tools.verify.verification import NOT_AHEAD, STORE_TIME, Verification
 
@@ -60,10 +63,20 @@ def is_without_log(found: Verification) -> bool:
 
 
 def is_ahead_of_clock(found: Verification) -> bool:
-    """Returns whether all findings are store times after the present: some clock was wrong."""
-    kinds = {each.kind for each in found.findings} - {ABSENT}
-    of_times = [each for each in found.findings if each.kind == STORE_TIME]
-    return kinds == {STORE_TIME} and all(each.expected == NOT_AHEAD for each in of_times)
+    """Returns whether all findings are store times after the present: some clock was wrong.
+
+    The times of the checkpoint are then also after those of later records.
+    """
+    findings = [
+        each for each in found.findings if each.kind != ABSENT and not _is_time_of_checkpoint(each)
+    ]
+    return bool(findings) and all(
+        (each.kind, each.expected) == (STORE_TIME, NOT_AHEAD) for each in findings
+    )
+
+
+def _is_time_of_checkpoint(finding: Finding) -> bool:
+    return finding.file == CHECKPOINT_FILE and finding.expected.startswith(CHECKPOINT_TIMES)
 
 
 def _messages(count: int) -> str:
@@ -81,7 +94,9 @@ def next_step(found: Verification, directory: Path) -> str:
     step = f"{command}, which shows what it would do"
     needed = [*_needed(found)]
     if needed:
-        return f"restore {needed[0]} from a backup: no repair knows its content"
+        cut = cut_step(needed[0], directory)
+        why = f"; {cut}" if cut else ": no repair knows its content"
+        return f"restore {needed[0].file} from a backup{why}"
     by_hand = [*_by_hand(found)]
     is_lacking = bool(found.gaps) or found.head is not None
     if by_hand and is_lacking:
@@ -106,12 +121,12 @@ def next_step(found: Verification, directory: Path) -> str:
     return step
 
 
-def _needed(found: Verification) -> Iterator[str]:
-    """Yields log files that no repair can replace; an empty last file is not among them."""
+def _needed(found: Verification) -> Iterator[Finding]:
+    """Yields findings of log files that no repair replaces; an empty last file is none of them."""
     for each in found.findings:
         is_blocking = each.kind in ("file_size", "missing_file") and not each.repairable
         if is_blocking and each.file.startswith(LOG_NAMES) and each.found != "0 bytes":
-            yield each.file
+            yield each
 
 
 def _by_hand(found: Verification) -> Iterator[str]:
