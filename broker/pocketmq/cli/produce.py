@@ -28,6 +28,7 @@ from pocketmq.cli.produced_lines import (
 )
 from pocketmq.cli.vocabulary import option
 from pocketmq.client import ClientError, Message, Receipt, Wait
+from pocketmq.model.errors import RequestError
 from pocketmq.model.message import INT32_MAX
 
 BATCH_DEFAULT: Final = 256
@@ -196,12 +197,15 @@ def _send_groups(
             if is_new:
                 report_creation(broker, topic)
                 is_new = False
-    except ClientError:
+    except ClientError as error:
         stored = "1 message was" if sent_count == 1 else f"{sent_count} messages were"
-        talk(
-            f"Note: {stored} sent before this error; the request with the next one may be stored "
-            "or not, so sending it again may make duplicates"
+        rest = (
+            "the request with the next one may be stored or not, so sending it again may make "
+            "duplicates"
         )
+        if isinstance(error, RequestError):
+            rest = "the broker refused the request with the next one, and stored nothing of it"
+        talk(f"Note: {stored} sent before this error; {rest}")
         raise
     except BadLine as error:
         sent = "the lines before it were sent" if error.number > 1 else "nothing was sent"
