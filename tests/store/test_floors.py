@@ -144,6 +144,23 @@ async def test_a_topic_made_again_has_no_floor(tmp_path: Path) -> None:
     assert floors_in(tmp_path / "s") == {}
 
 
+async def test_a_floor_that_cannot_be_dropped_leaves_no_files_of_a_removed_topic(
+    tmp_path: Path,
+) -> None:
+    await filled(tmp_path / "s", 3)
+    disk = QuickDisk()
+    async with store_at(tmp_path / "s", disk=disk) as talking:
+        disk.fail("write_file", full_disk(), skip=1)
+        await talking.store.remove_topic("orders")
+        assert not (tmp_path / "s" / "consumequeue" / "orders").exists()
+        assert floors_in(tmp_path / "s") == {"orders": {"0": 3}}
+        await talking.send("orders", "again")
+        await talking.settled()
+        assert queue_bodies(talking.store, "orders") == ["again"]
+    async with store_at(tmp_path / "s") as talking:
+        assert queue_bodies(talking.store, "orders") == ["again"]
+
+
 async def test_an_expiry_is_seen_at_once_and_written_soon(tmp_path: Path) -> None:
     floors: Mapping[QueueKey, int] = {KEY: 2}
     async with store_at(tmp_path / "s") as talking:
