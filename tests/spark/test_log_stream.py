@@ -3,6 +3,7 @@
 import os
 import pickle
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from pocketmq.spark.log_stream import (
     stretches_between,
 )
 from pocketmq.spark.queue_offsets import MessagesLost
+from pocketmq.spark.stream_request import BatchMinimum
 from tests.backfill.jobs import FILE_SIZE, small_log
 from tests.kit.log_bytes import TIME_MS, LogBytes
 
@@ -88,6 +90,32 @@ def test_each_message_is_in_one_batch(tmp_path: Path) -> None:
     assert [len(rows) for rows in found] == [3, 3, 3, 3, 3, 3, 2]
     assert [at for rows in found for *_, at in rows] == [n for n in range(30) if n % 3 < 2]
     assert limited.latestOffset(offset_of(log.end), ReadMaxRows(3)) == offset_of(log.end)
+
+
+def test_a_batch_waits_for_enough_messages(tmp_path: Path) -> None:
+    log = two_topics(tmp_path)
+    marked(tmp_path, log.places[3])
+    options = {"topic": "orders", "minOffsetsPerTrigger": "4"}
+    reader = stream(tmp_path, **options)
+    assert list(batches_of(reader, BEGIN)) == []
+    marked(tmp_path, log.places[5])  # Four of five are wanted.
+    (rows,) = batches_of(reader, BEGIN)
+    assert [at for *_, at in rows] == [0, 1, 3, 4]
+    limited = stream(tmp_path, **options, maxOffsetsPerTrigger="4")
+    marked(tmp_path, log.places[13])
+    assert [len(rows) for rows in batches_of(limited, BEGIN)] == [4, 4]
+    now = stream(tmp_path, **options)
+    now.prepareForTriggerAvailableNow()
+    marked(tmp_path, log.places[3])
+    assert [len(rows) for rows in batches_of(now, BEGIN)] == [2], "AvailableNow has no minimum"
+
+
+def test_a_batch_without_enough_messages_waits_for_a_time() -> None:
+    minimum = BatchMinimum(10, 60_000)
+    asked = [(0.0, 9), (59.9, 9), (60.0, 0), (60.1, 1), (60.2, 9), (61.0, 10), (61.1, 9)]
+    due = [minimum.is_due(count, partial(float, now)) for now, count in asked]
+    assert due == [False, False, False, True, False, True, False]
+    assert BatchMinimum(0, 60_000).is_due(0)
 
 
 def test_nothing_beyond_the_flushed_mark_is_read(tmp_path: Path) -> None:
@@ -319,7 +347,11 @@ def test_limits_and_times_are_found_in_any_file(tmp_path: Path) -> None:
         ({"startingOffsets": '{"T": {"0": -3}}'}, "an offset below -2"),
         ({"startingOffsets": "latest", "startingTimestamp": "1"}, "exclude each other"),
         ({"startingTimestamp": "noon"}, "startingTimestamp is no time"),
-        ({"maxOffsetsPerTrigger": "0"}, "not above 0"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger is 0, which is not above 0"),
+        ({"minOffsetsPerTrigger": "0"}, "minOffsetsPerTrigger is 0, which is not above 0"),
+        ({"minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"}, "is 3, above max.* 2"),
+        ({"minOffsetsPerTrigger": "3", "maxTriggerDelay": "5"}, "maxTriggerDelay is no duration"),
+        ({"maxTriggerDelay": "5s"}, "maxTriggerDelay needs minOffsetsPerTrigger"),
         ({"failOnDataLoss": "no"}, "not one of true, false"),
         ({"topic": "T", "topicsPattern": "T"}, "exclude each other"),
         ({"topicsPattern": "("}, r"topicsPattern is '\('"),

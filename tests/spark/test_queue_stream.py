@@ -66,6 +66,20 @@ def test_each_message_is_in_one_batch(rocketmq: RocketMQ) -> None:
     reader.stop()
 
 
+def test_a_batch_waits_for_enough_messages(rocketmq: RocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=2)
+    sent(rocketmq, "orders", 0, 5)
+    reader = stream(rocketmq, topic="orders", minOffsetsPerTrigger="6")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ALL) == start
+    now = stream(rocketmq, topic="orders", minOffsetsPerTrigger="6")
+    now.prepareForTriggerAvailableNow()
+    assert now.latestOffset(start, ALL) != start, "AvailableNow has no minimum"
+    sent(rocketmq, "orders", 5, 6)
+    end = reader.latestOffset(start, ALL)
+    assert numbers(rows_of(reader, reader.partitions(start, end))) == list(range(6))
+
+
 def test_the_broker_filters(rocketmq: RocketMQ) -> None:
     sent(rocketmq, "orders", 0, 20)
     for options, wanted in [

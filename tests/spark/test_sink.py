@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,12 +64,41 @@ def test_columns_are_fields_of_messages() -> None:
     assert made({"body": ["x"], "key": [b"k"]})[0].keys == ["k"]
 
 
+def test_columns_of_kafka_are_fields_of_messages() -> None:
+    given = [
+        ("UNIQ_KEY", b"ID"),
+        ("TIMER_X", b"1"),
+        ("color", b"blue"),
+        ("größe", "12 m²".encode()),
+    ]
+    headers = [[{"key": name, "value": value} for name, value in given]]
+    (row,) = made({"key": [b"k"], "value": [b"v"], "partition": [3], "headers": headers})
+    properties = {"color": "blue", "größe": "12 m²"}
+    expected = Message("orders", b"v", keys=["k"], queue_id=3, properties=properties)
+    assert row == replace(expected, message_id=row.message_id)
+
+
+@pytest.mark.parametrize(
+    ("headers", "told"),
+    [
+        ([("a", b"1"), ("a", b"2")], "two headers have the key 'a'"),
+        ([("a", None)], "a header's key or value is null"),
+        ([("a", b"\xff")], "invalid start byte"),
+    ],
+)
+def test_headers_that_are_no_properties_are_refused(headers: list[Any], told: str) -> None:
+    rows = [{"key": name, "value": value} for name, value in headers]
+    with pytest.raises(RowRefused, match=f"partition 3, row 0, column headers: .*{told}"):
+        made({"value": [b"v"], "headers": [rows]})
+
+
 @pytest.mark.parametrize(
     ("types", "topic", "told"),
     [
         ({"body": "string", "queue_offset": "bigint"}, "t", "have no column 'queue_offset'"),
         ({"body": "int"}, "t", "column body is int, not binary or string"),
         ({"body": "string", "value": "string"}, "t", "body and value exclude each other"),
+        ({"body": "string", "headers": "map<string,string>"}, "t", "not array<struct<key:"),
         ({"keys": "string"}, "t", r"no column body \(or value\)"),
         ({"body": "string"}, "", "neither a column topic nor the option topic"),
     ],

@@ -141,6 +141,11 @@ def check_number(field: str, value: int, *, lower: int = 0, upper: int = OFFSET_
         raise IllegalNumber(field=field, value=value, lower=lower, upper=upper)
 
 
+def is_reserved(name: str) -> bool:
+    """Returns whether a property with this name belongs to the broker."""
+    return name in RESERVED_PROPERTIES or name.startswith("TIMER_")
+
+
 def check_property(name: str, value: str) -> None:
     """Raises IllegalProperty for a reserved name, or a name or value that cannot be stored.
 
@@ -148,7 +153,7 @@ def check_property(name: str, value: str) -> None:
     """
     if not name.strip():
         raise IllegalProperty(name=name, why="its name is blank")
-    if name in RESERVED_PROPERTIES or name.startswith("TIMER_"):
+    if is_reserved(name):
         raise IllegalProperty(name=name, why="the name belongs to the broker")
     if not value:
         raise IllegalProperty(name=name, why="its value is empty")

@@ -36,6 +36,7 @@ from pocketmq.spark.queue_offsets import MessagesLost
 from pocketmq.spark.stream_request import (
     EARLIEST_NUMBER,
     LATEST,
+    BatchMinimum,
     StreamRequest,
     document_of,
     offsets_from,
@@ -59,11 +60,13 @@ class PlannedBatch(NamedTuple):
 
     places   starts of records in it, at least POINT_SIZE bytes apart; None: nothing walked over it,
              or it has damage
+    message_count   its wanted messages; 0 if nothing walked over it
     """
 
     begin: int
     end: int
     places: Sequence[int] | None = None
+    message_count: int = 0
 
 
 def end_of_batch(log: DurableLog, begin: int, wanted: RowFilter, count_max: int | None) -> int:
@@ -81,7 +84,8 @@ def next_batch(
     """
     if count_max is None and log.before_ms is None:
         return PlannedBatch(begin, max(log.upto, begin))
-    queues, left, end = QueueTable(), OFFSET_MAX if count_max is None else count_max, begin
+    limit = OFFSET_MAX if count_max is None else count_max
+    queues, left, end = QueueTable(), limit, begin
     places, bases = _Places(begin), {file.base for file in log.files}
     for chunk in _chunks(log.files, begin, log.upto):
         heads = chunk.heads
@@ -90,13 +94,13 @@ def next_batch(
         late = _first_late(heads.store_timestamp_ms, log.before_ms)
         fitting = min(int(np.searchsorted(counts, left)) + 1, late)
         if fitting < len(heads):
-            return PlannedBatch(begin, int(heads.physical_offset[fitting]), places.found)
+            count = limit - left + (int(counts[fitting - 1]) if fitting else 0)
+            return PlannedBatch(begin, int(heads.physical_offset[fitting]), places.found, count)
         end, left = chunk.end, left - int(counts[-1])
         if left <= 0 or (count_max is not None and end - begin >= WALK_MAX):
-            return PlannedBatch(begin, end, places.found)
-    return PlannedBatch(
-        begin, end if log.before_ms is not None else max(log.upto, begin), places.found
-    )
+            return PlannedBatch(begin, end, places.found, limit - left)
+    end = end if log.before_ms is not None else max(log.upto, begin)
+    return PlannedBatch(begin, end, places.found, limit - left)
 
 
 class _Places:
@@ -168,7 +172,7 @@ def stretches_between(
     piece_size   approximate bytes of a range; 0: as many as there are workers, but not small
     Cost         0.3 µs a record of the files that are cut, unless a walk found starts of records
     """
-    begin, end, _ = batch
+    begin, end = batch.begin, batch.end
     piece = piece_size or max((end - begin) // workers, PIECE_SIZE_MIN)
     ranges: list[Range] = []
     for file in files:
@@ -200,6 +204,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._request = request
         self._reader = StoreReader(request.rows, schema)
         self._logs = DurableLogs(request.rows.store)
+        self._minimum = BatchMinimum(request.count_min, request.delay_ms)
         self._next: PlannedBatch | None = None
         self._target: int | None = None
         self._last: dict[str, Any] | None = None
@@ -219,7 +224,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - the name is Spark's
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
-        """Returns the end of the next batch.
+        """Returns the end of the next batch; `start` if there is none yet.
 
         Errors   MessagesLost
         """
@@ -227,12 +232,23 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = self._begin_in(log, start[PLACE])
         if self._target is not None:
             log = log._replace(upto=min(log.upto, self._target))
+        elif not self._has_enough(log, begin, self._wanted(floors)):
+            return start
         count_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         self._next = next_batch(log, begin, self._wanted(floors), count_max)
         end = self._next.end
         assert end >= begin, (begin, end)
         self._last = offset_of(end if log.before_ms is not None else max(log.upto, end), floors)
         return offset_of(end, floors)
+
+    def _has_enough(self, log: DurableLog, begin: int, wanted: RowFilter) -> bool:
+        """Returns whether a batch is due; one of WALK_MAX bytes is, regardless of its messages."""
+        count_min = self._request.count_min
+        if not count_min:
+            return True
+        found = next_batch(log, begin, wanted, count_min)
+        count, is_long = found.message_count, found.end - begin >= WALK_MAX
+        return self._minimum.is_due(max(count, count_min) if is_long else count)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
         """Returns the limit of a batch."""

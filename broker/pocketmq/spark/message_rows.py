@@ -5,8 +5,8 @@ body, or value  binary or string
 keys            string, or array of strings
 key             string or binary; only one of `keys` and `key` is allowed
 tag, message_group, message_id   string
-properties      map of strings
-queue_id, delay_level, priority   integer
+properties      map of strings; `headers`, those of Spark's Kafka source, instead
+queue_id, or partition, delay_level, priority   integer
 delay_ms, deliver_at_ms   integer; deliver_at   timestamp
 """
 
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from pocketmq.backfill.request import MESSAGES
 from pocketmq.client import Message
 from pocketmq.model import errors
+from pocketmq.model.names import is_reserved
 
 SINK_OPTIONS: Final = ("endpoint", "access_key", "secret_key", "topic")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -97,6 +98,25 @@ def _texts(value: Any) -> Sequence[str]:
     return [_text(value)]
 
 
+def _properties(headers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns headers as properties, without those that belong to a broker.
+
+    So rows that were read with `schema=kafka`, whose headers are all properties, can be written.
+
+    Errors   ValueError: a name or value is null, a value is no UTF-8, or two have the same name
+    """
+    found: dict[str, str] = {}
+    for header in headers:
+        name, value = header["key"], header["value"]
+        if name is None or value is None:
+            raise ValueError("a header's key or value is null")
+        if name in found:
+            raise ValueError(f"two headers have the key {name!r}, properties have one each")
+        if not is_reserved(name):
+            found[name] = bytes(value).decode()
+    return found
+
+
 def _time_ms(value: datetime) -> int:
     return (value.astimezone(UTC) - _EPOCH) // _MILLISECOND
 
@@ -116,7 +136,9 @@ COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], Any], tuple[str, ...]]]] 
     "message_group": ("message_group", _same, ("string",)),
     "message_id": ("message_id", _same, ("string",)),
     "properties": ("properties", dict, ("map<string,string>",)),
+    "headers": ("properties", _properties, ("array<struct<key:string,value:binary>>",)),
     "queue_id": ("queue_id", _same, _INTEGERS),
+    "partition": ("queue_id", _same, _INTEGERS),
     "delay_level": ("delay_level", _same, _INTEGERS),
     "priority": ("priority", _same, _INTEGERS),
     "delay_ms": ("delay_ms", _same, _INTEGERS),

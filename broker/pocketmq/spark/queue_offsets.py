@@ -87,6 +87,11 @@ def later_offsets(start: Offsets, held: Held, count_max: int | None) -> dict[Que
     return {key: begins[key] for key in held if key not in ends} | ends
 
 
+def count_from(start: Offsets, held: Held) -> int:
+    """Returns the number of messages that follow `start`."""
+    return sum(one.stop - sound_begin(start.get(key), one) for key, one in held.items())
+
+
 def check_losses(start: Offsets, held: Held) -> None:
     """Raises an error if messages from `start` on were removed before they were read.
 

@@ -23,12 +23,18 @@ from pocketmq.spark.queue_offsets import (
     Offsets,
     QueueSpan,
     check_losses,
+    count_from,
     first_offsets,
     later_offsets,
     shared,
     spans_between,
 )
-from pocketmq.spark.stream_request import StreamRequest, document_of, offsets_from
+from pocketmq.spark.stream_request import (
+    BatchMinimum,
+    StreamRequest,
+    document_of,
+    offsets_from,
+)
 
 
 class _Rows:
@@ -95,6 +101,7 @@ class BrokerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, request: StreamRequest, schema: StructType) -> None:
         self._request = request
         self._rows = _Rows(request, schema)
+        self._minimum = BatchMinimum(request.count_min, request.delay_ms)
         self._target: Held | None = None
         self._last: Offsets | None = None
 
@@ -108,13 +115,15 @@ class BrokerStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(  # noqa: N802 - the name is Spark's
         self, start: dict[str, Any], limit: ReadLimit
     ) -> dict[str, Any]:
-        """Returns the end of the next batch.
+        """Returns the end of the next batch; `start` if there is none yet.
 
         Errors   ClientError, MessagesLost
         """
         begin, held = offsets_from(start), self._held()
         self._check(begin, held)
         self._last = {**begin, **{key: one.stop for key, one in held.items()}}
+        if self._target is None and not self._minimum.is_due(count_from(begin, held)):
+            return start
         count_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = later_offsets(begin, held, count_max)
         assert end.keys() >= begin.keys(), "a batch forgets queues"

@@ -7,6 +7,7 @@
                            -2 for earliest and -1 for latest
     startingTimestamp      begins with messages stored at this time or later
     maxOffsetsPerTrigger   upper limit of the messages of a batch, before `tags` or `sql` applies
+    minOffsetsPerTrigger   a batch waits for so many messages, at most for maxTriggerDelay (15m)
     failOnDataLoss         true (default): fails if messages were removed before they were read
     tags, sql              an expression that the broker applies
 
@@ -15,8 +16,9 @@ Starting options apply only to a stream without a checkpoint.
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any, Final
 
 from pocketmq.backfill.request import (
@@ -28,6 +30,7 @@ from pocketmq.backfill.request import (
     request_from,
     time_in,
 )
+from pocketmq.config.units import duration_from_text
 from pocketmq.model.message import QueueKey
 
 EARLIEST: Final = "earliest"
@@ -36,13 +39,44 @@ EARLIEST_NUMBER: Final = -2
 LATEST_NUMBER: Final = -1
 STREAM_OPTIONS: Final = (
     "endpoint", "access_key", "secret_key", "topicsPattern", "startingOffsets",
-    "startingTimestamp", "maxOffsetsPerTrigger", "failOnDataLoss", "tags", "sql",
+    "startingTimestamp", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+    "failOnDataLoss", "tags", "sql",
 )  # fmt: skip
 _OF_BROKERS: Final = ("access_key", "secret_key", "tags", "sql")
 _OF_BATCHES: Final = (
     "queue_begin", "queue_upto", "begin", "upto", "since", "until", "queue_id", "ranges",
 )  # fmt: skip
+DELAY: Final = "15m"
 _STREAM_NAMES: Final = {name.lower(): name for name in STREAM_OPTIONS}
+
+
+@dataclass(slots=True)
+class BatchMinimum:
+    """Delays a batch until it has enough messages, or the query waited long enough.
+
+    count        fewest messages of a batch; 0: no minimum
+    delay_ms     longest wait since the last batch, or since the begin of the query
+    """
+
+    count: int
+    delay_ms: int
+    _since_s: float | None = field(default=None, init=False)
+
+    def is_due(self, count: int, clock: Callable[[], float] = monotonic) -> bool:
+        """Returns whether a batch of so many messages begins now.
+
+        clock   returns seconds
+        """
+        if not self.count:
+            return True
+        now = clock()
+        if self._since_s is None:
+            self._since_s = now
+        assert now >= self._since_s, "the clock goes backwards"
+        if not count or (count < self.count and (now - self._since_s) * 1000 < self.delay_ms):
+            return False
+        self._since_s = now
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +88,8 @@ class StreamRequest:
     starting        EARLIEST, LATEST, or queue offsets
     starting_ms     store time; None: `starting` applies
     count_max       None: no limit
+    count_min       0: no minimum
+    delay_ms        longest wait for `count_min` messages
     expression      "" without a filter
     """
 
@@ -64,6 +100,8 @@ class StreamRequest:
     starting: str | Mapping[QueueKey, int]
     starting_ms: int | None
     count_max: int | None
+    count_min: int
+    delay_ms: int
     fails_on_loss: bool
     expression: str
     is_sql: bool
@@ -102,6 +140,11 @@ def stream_request_from(options: Mapping[str, str]) -> StreamRequest:
     if "startingOffsets" in streams and "startingTimestamp" in streams:
         raise ValueError("startingOffsets and startingTimestamp exclude each other")
     timed = "startingTimestamp" in streams
+    count_min, count_max = (_count(streams, f"{one}OffsetsPerTrigger") for one in ("min", "max"))
+    if count_max is not None and (count_min or 0) > count_max:
+        raise ValueError(
+            f"minOffsetsPerTrigger is {count_min}, above maxOffsetsPerTrigger {count_max}"
+        )
     fails = one_of("failOnDataLoss", streams.get("failOnDataLoss", "true"), TRUTHS)
     return StreamRequest(
         rows=replace(rows, wanted=replace(rows.wanted, pattern=pattern)),
@@ -110,7 +153,9 @@ def stream_request_from(options: Mapping[str, str]) -> StreamRequest:
         secret_key=streams.get("secret_key", ""),
         starting=_starting(streams.get("startingOffsets", EARLIEST)),
         starting_ms=time_in(streams, "startingTimestamp") if timed else None,
-        count_max=_count_max(streams),
+        count_max=count_max,
+        count_min=count_min or 0,
+        delay_ms=_delay_ms(streams),
         fails_on_loss=fails == "true",
         expression=streams.get("sql", streams.get("tags", "")),
         is_sql="sql" in streams,
@@ -140,13 +185,22 @@ def _check_topics(rows: Request, pattern: str, endpoint: str) -> None:
         raise ValueError("a stream of a broker needs topic or topicsPattern")
 
 
-def _count_max(streams: Mapping[str, str]) -> int | None:
-    if "maxOffsetsPerTrigger" not in streams:
+def _count(streams: Mapping[str, str], name: str) -> int | None:
+    if name not in streams:
         return None
-    count = number_in(streams, "maxOffsetsPerTrigger", 0)
+    count = number_in(streams, name, 0)
     if count < 1:
-        raise ValueError(f"maxOffsetsPerTrigger is {count}, which is not above 0")
+        raise ValueError(f"{name} is {count}, which is not above 0")
     return count
+
+
+def _delay_ms(streams: Mapping[str, str]) -> int:
+    if "maxTriggerDelay" in streams and "minOffsetsPerTrigger" not in streams:
+        raise ValueError("maxTriggerDelay needs minOffsetsPerTrigger")
+    try:
+        return duration_from_text(streams.get("maxTriggerDelay", DELAY))
+    except ValueError as error:
+        raise ValueError(f"maxTriggerDelay is no duration: {error}") from error
 
 
 def _starting(text: str) -> str | Mapping[QueueKey, int]:
