@@ -86,7 +86,7 @@ def test_schemas_are_stated(tmp_path: Path) -> None:
         ({"table": "index", "queue_upto": "1"}, "index cannot be selected by queue_upto"),
         ({"queue_begin": "x"}, "queue_begin is 'x', which is no whole number"),
         ({"maxIndexNum": "4"}, "both or not at all"),
-        ({"path": ""}, "no store is named"),
+        ({"path": ""}, "no store is named.* in SQL CREATE TEMPORARY VIEW .* USING pocketmq"),
     ],
 )
 def test_wrong_options_are_told(tmp_path: Path, options: dict[str, str], told: str) -> None:

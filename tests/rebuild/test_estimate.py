@@ -50,6 +50,19 @@ def test_no_log_and_a_log_without_records(tmp_path: Path) -> None:
     assert estimated(find_log_files(log.store, 4096), SMALL, EVERYTHING) == Estimate()
 
 
+def test_the_empty_end_of_the_last_file_has_no_records(tmp_path: Path) -> None:
+    log = LogBytes(tmp_path / "s", 1 << 20)
+    for number in range(100):
+        log.add(queue_offset=number, keys=f"k{number}")
+    log.close()
+    empty = tmp_path / "s" / "commitlog" / f"{1 << 20:020d}"
+    empty.write_bytes(bytes(1 << 20))
+    files = find_log_files(log.store, 1 << 20)
+    assert len(files) == 2
+    assert 95 <= estimated(files, SMALL, EVERYTHING).records <= 130
+    assert estimated(files, SMALL, log.places[50]).records == pytest.approx(50, rel=0.1)
+
+
 def test_every_byte_that_is_written_counts(tmp_path: Path) -> None:
     job = small_job(small_log(tmp_path / "s", 8), tmp_path / "out", workers=1, group_units=4)
     assert len(job.files) <= SAMPLES

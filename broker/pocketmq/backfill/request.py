@@ -191,7 +191,10 @@ def request_from(options: Mapping[str, str], *, is_local: bool = True) -> Reques
     given = {known[name.lower()]: text for name, text in options.items()}
     kind = one_of("table", given.get("table", MESSAGES), tuple(TABLES))
     if is_local and not given.get("path"):
-        raise ValueError("no store is named: .load('/path/of/the/store')")
+        raise ValueError(
+            "no store is named: .load('/path/of/the/store'), or in SQL CREATE TEMPORARY VIEW v "
+            "USING pocketmq OPTIONS (path '/path/of/the/store'); of CREATE TABLE Spark passes none"
+        )
     table = TABLES[kind]
     if one_of("schema", given.get("schema", SCHEMAS[0]), SCHEMAS) == KAFKA:
         if kind != MESSAGES:
