@@ -135,7 +135,8 @@ def test_ctrl_c_ends_a_command_without_a_trace(tmp_path: Path) -> None:
 def test_a_store_serves_one_broker_at_a_time(tmp_path: Path) -> None:
     store = tmp_path / "store"
     with Daemon(store) as broker:
-        second = pocketmq("serve", "--store", str(store), "--listen", "127.0.0.1:0")
+        ports = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+        second = pocketmq("serve", "--store", str(store), *ports)
         assert second.code == 4
         assert second.out == ""
         assert f"{store} is in use by process {broker.pid} (" in second.err
