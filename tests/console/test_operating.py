@@ -89,6 +89,9 @@ async def test_dead_letters_are_redriven_in_part_and_purged(
     assert "dead-0" in page.text
 
     plan = await visitor.post("/dead-letters/redrive", group="billing", count="2")
+    assert "in place of" not in plan.text
+    wrong = await visitor.post("/dead-letters/redrive", confirm="biling", **hidden(plan))
+    assert "biling was typed in place of billing" in wrong.text
     assert "2 dead letters of billing" in plan.text
     assert "pocketmq dlq redrive billing --limit 2 --yes" in plan.text
     (before,) = (await broker.client.admin.list_dead_letters("billing")).items

@@ -262,7 +262,7 @@ async def test_a_message_is_found_by_key_id_and_time(
     assert by_id.place == f"/message?topic=orders&queue={receipt.queue_id}&at=0"
     early = await visitor.get("/messages?topic=orders&by=time&q=2020-01-01")
     assert "found me" not in early.text
-    assert "stored at this time or before. Without a time the newest are shown." in early.text
+    assert "was found at this time or before. Without a time the newest are shown." in early.text
     assert "pocketmq tail" not in early.text  # It prints messages from a time on.
     newest = await visitor.get("/messages?topic=orders&by=time&q=")
     assert "pocketmq tail orders --last 50 --no-follow" in newest.text
