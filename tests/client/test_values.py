@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from pocketmq.client import (
+    Client,
+    GrantState,
     GroupSettings,
     KeyQuery,
     Message,
@@ -91,3 +93,30 @@ def test_values_are_copied_with_other_fields() -> None:
     assert pickle.loads(pickle.dumps(query._replace(count_max=3))) == KeyQuery("t", "k", 3)
     with pytest.raises(TypeError, match="ReceiveQuery has no count; it has group, topic, max_"):
         replace(ReceiveQuery("g", "t"), count=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda client: client.send("orders"), "the call takes a pocketmq.Message, not a str"),
+        (lambda client: client.send_many([None]), "pocketmq.Message, not a NoneType"),
+        (lambda client: client.send_many(Message("o", b"x")), r"several: write \[message\]"),
+        (lambda client: client.send_in_transaction("o", len), "pocketmq.Message, not a str"),
+        (lambda client: client.receive(PullQuery("o", 0, 0)), "ReceiveQuery, not a pocketmq"),
+        (lambda client: client.pull("orders"), "pocketmq.PullQuery, not a str"),
+        (lambda client: next(client.tail("orders")), "pocketmq.TailQuery, not a str"),
+        (lambda client: next(client.consume("orders")), "pocketmq.ReceiveQuery, not a str"),
+        (lambda client: client.query_by_key("k"), "pocketmq.KeyQuery, not a str"),
+        (
+            lambda client: client.admin.access.add_grant(GrantState("b", "pub", "topic:o")),
+            r"actions is a str, but a grant has several: write \['pub'\]",
+        ),
+        (
+            lambda client: client.admin.access.remove_grant("b", "pub", "topic:o"),
+            r"actions is a str, but a grant has several: write \['pub'\]",
+        ),
+    ],
+)
+def test_an_argument_of_a_wrong_class_is_named(call: Callable[[Any], object], wanted: str) -> None:
+    with Client("127.0.0.1:1", retry_ms=0) as client, pytest.raises(TypeError, match=wanted):
+        call(client)

@@ -285,6 +285,37 @@ def test_a_failure_reports_names_that_its_calls_mistyped(run: Run) -> None:
     assert "the other messages of group 'shippers' are no dead letters yet: 0 unread" in text
 
 
+def test_a_refused_connection_and_named_commands_have_a_note(run: Run) -> None:
+    result = run(
+        """
+        from pocketmq import ReceiveQuery
+
+        def fail(endpoint):
+            raise OSError(f"connect to ipv4:{endpoint}: Connection refused")
+
+        def test_killed(rocketmq):
+            rocketmq.kill()
+            fail(rocketmq.endpoint)
+
+        def test_restarted(rocketmq):
+            rocketmq.restart()
+            fail(rocketmq.endpoint)
+
+        def test_other(rocketmq):
+            fail("127.0.0.1:1")
+
+        def test_command(rocketmq):
+            rocketmq.client.receive(ReceiveQuery("g", "orders"))
+        """
+    )
+    result.assert_outcomes(failed=4)
+    text = result.stdout.str()
+    assert text.count("Notes of the fixture rocketmq") == 3
+    assert text.count("the broker was killed or stopped: restart() starts it again") == 1
+    assert text.count("until they connect again, up to a second after restart()") == 1
+    assert "commands reach this broker with --endpoint 127.0.0.1:" in text
+
+
 def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
     result = run(
         """

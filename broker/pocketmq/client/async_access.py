@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pocketmq.client.channel import Channel, Stub, value_of
-from pocketmq.client.values import GrantState
+from pocketmq.client.values import GrantState, check_kind
 from pocketmq.rpc.pb import access_pb2
 
 
@@ -78,6 +78,8 @@ class AsyncAccess:
 
     async def add_grant(self, grant: GrantState) -> GrantState:
         """Adds a grant, or adds its actions to an existing grant; returns the resulting grant."""
+        check_kind(grant, GrantState)
+        _check_actions(grant.actions)
         answer = await self._ask("AddGrant", is_repeatable=True, grant=grant._asdict())
         return _grant(answer.grant)
 
@@ -85,6 +87,7 @@ class AsyncAccess:
         self, user: str, actions: Sequence[str], resource: str, *, deny: bool = False
     ) -> list[GrantState]:
         """Removes actions from a user's grants; returns the remaining grants on the resource."""
+        _check_actions(actions)
         answer = await self._ask(
             "RemoveGrant", user=user, actions=actions, resource=resource, deny=deny
         )
@@ -113,3 +116,8 @@ def _grant(message: Any) -> GrantState:
     return value_of(
         GrantState, message, actions=list(message.actions), sources=list(message.sources)
     )
+
+
+def _check_actions(actions: object) -> None:
+    if isinstance(actions, str):
+        raise TypeError(f"actions is a str, but a grant has several: write [{actions!r}]")

@@ -41,6 +41,7 @@ from pocketmq.client.values import (
     ReceiveQuery,
     TailQuery,
     Wait,
+    check_kind,
 )
 from pocketmq.client.wire import LoopWire, Wire
 from pocketmq.format.addresses import UniqueKeyMaker
@@ -133,6 +134,11 @@ class AsyncClient:
         Errors   with `is_uncertain`, the messages may have been stored, with the ids in
                  `message_ids`
         """
+        given: object = messages
+        if isinstance(given, Message):
+            raise TypeError("messages is a Message, but send_many takes several: write [message]")
+        for message in messages:
+            check_kind(message, Message)
         ids = [message.message_id or self._ids.make() for message in messages]
         rows = [
             {**vars(message), "message_id": message_id}
@@ -158,6 +164,7 @@ class AsyncClient:
         Errors   ClientError; if the call that ends the transaction got no reply, its outcome is
                  unknown; TypeError: the work returned something else, and the transaction is open
         """
+        check_kind(message, Message)
         receipt = await self.send(replace(message, transactional=True))
         group = message.producer_group or message.topic
         try:
@@ -241,6 +248,7 @@ class AsyncClient:
 
         patience   decides whether to wait for an unreachable broker, and reports the wait
         """
+        check_kind(query, TailQuery)
         is_operators = is_system_topic(query.topic) or is_group_topic(query.topic)
         pull = self.admin.pull if is_operators else self.pull
         describe, find = self.admin.describe_topic, self.query_by_time
@@ -356,6 +364,7 @@ class AsyncClient:
 
     def _named(self, query: ReceiveQuery, attempt_id: str = "") -> ReceiveQuery:
         """Returns a query with the client's own id and an attempt id, where the query has none."""
+        check_kind(query, ReceiveQuery)
         return replace(
             query,
             client_id=query.client_id or self._client_id,

@@ -1,7 +1,7 @@
 """Pulls and queries, which both Broker and Admin serve."""
 
 from pocketmq.client.channel import Stub, value_of
-from pocketmq.client.values import KeyQuery, PullPage, PullQuery
+from pocketmq.client.values import KeyQuery, PullPage, PullQuery, check_kind
 from pocketmq.format.addresses import host_from_text
 from pocketmq.model.message import StoredMessage
 from pocketmq.model.reading import PullStatus, QueryResult
@@ -10,6 +10,7 @@ from pocketmq.rpc.pb import broker_pb2
 
 async def pull(stub: Stub, query: PullQuery) -> PullPage:
     """Pulls messages of one queue."""
+    check_kind(query, PullQuery)
     kind = broker_pb2.Filter.SQL if query.sql else broker_pb2.Filter.TAG
     answer = await stub.ask(
         "PullMessage",
@@ -34,6 +35,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
 
 async def find_by_key(stub: Stub, method: str, query: KeyQuery) -> QueryResult:
     """Returns a page of the messages with a key (for QueryByTag: a tag), newest first."""
+    check_kind(query, KeyQuery)
     fields = query._asdict()
     answer = await stub.read(method, max=fields.pop("count_max"), **fields)
     messages = [stored_message(message) for message in answer.messages]

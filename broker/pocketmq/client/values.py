@@ -77,6 +77,18 @@ class Message:
             _check_properties(self.properties)
 
 
+def check_kind(value: object, kind: type) -> None:
+    """Reports a value that is not of the client's class, such as a message of RocketMQ's client.
+
+    Errors   TypeError, with both classes
+    """
+    if not isinstance(value, kind):
+        given = type(value)
+        own = given.__qualname__
+        name = own if given.__module__ == "builtins" else f"{given.__module__}.{own}"
+        raise TypeError(f"the call takes a pocketmq.{kind.__name__}, not a {name}")
+
+
 def _check_properties(properties: Mapping[Any, object]) -> None:
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):

@@ -141,8 +141,9 @@ def remains(group: str, topic: str, seen: SeenLag, timeout: float) -> str:
     where = f" topic {topic}" if topic else ""
     count = f"{seen.left} message" if seen.left == 1 else f"{seen.left} messages"
     if not seen.has_begun:
+        waits = "waits" if seen.left == 1 else "wait"
         text = f"group {group} did not begin to consume{where} within {timeout:g} s"
-        return f"{text}; {count} wait for it" if seen.left else text
+        return f"{text}; {count} {waits} for it" if seen.left else text
     kinds = (
         (seen.unread, "unread"),
         (seen.leased, "leased and not acknowledged"),

@@ -48,6 +48,16 @@ CLOSED_CLIENT: Final = (
     "kill(), stop() and restart() close rocketmq.client: name rocketmq.client again instead of "
     "keeping it; a consumer that must survive a restart uses Client(rocketmq.endpoint)"
 )
+REFUSAL: Final = "Connection refused"
+ENDED: Final = "the broker was killed or stopped: restart() starts it again"
+REFUSED: Final = (
+    "RocketMQ's clients that met the closed port fail with Connection refused until they connect "
+    "again, up to a second after restart(), or more after a long stop: repeat the call"
+)
+COMMANDS: Final = (
+    "commands reach this broker with --endpoint {endpoint}; a test uses rocketmq.create_topic, "
+    "create_group and client.admin"
+)
 UNDECIDED: Final = (
     "of undecided transactions; advance_clock(60) makes checks due, client.answer_checks or the "
     "producer decides"
@@ -235,10 +245,24 @@ class RocketMQ:
             self._note_absence("messages", "topic", topic, names)
 
     def explain(self, error: BaseException) -> None:
-        """Notes what was probably meant, if an error of this broker tells of a missing name.
+        """Notes the next step after an error of this broker: what a test does, not an operator."""
+        text = str(error)
+        if not hasattr(error, "reason") and f"{self.endpoint}: " in text and REFUSAL in text:
+            self._note(REFUSED if self._runs() else ENDED)
+            return
+        if getattr(error, "endpoint", "") == self.endpoint and "pocketmq " in text:
+            self._note(COMMANDS.format(endpoint=self.endpoint))
+        self._explain_absence(error)
 
-        A client that was kept over a restart is noted too.
-        """
+    def _runs(self) -> bool:
+        try:
+            self._process.ask("now")
+        except BrokerEnded:
+            return False
+        return True
+
+    def _explain_absence(self, error: BaseException) -> None:
+        """Notes a missing topic or group, and a client that was kept over a restart."""
         if getattr(error, "reason", "") == "NotOpen":
             if getattr(error, "endpoint", "") == self.endpoint:
                 self._note(CLOSED_CLIENT)
