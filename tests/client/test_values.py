@@ -24,6 +24,9 @@ from pocketmq.model.batch import PutStatus
 from pocketmq.model.reading import Bound, PullStatus
 from pocketmq.rpc.pb import broker_pb2 as pb
 
+TEXT: Any = "pub"
+"""A text where a list is expected."""
+
 
 def test_names_and_numbers_are_those_of_the_proto() -> None:
     for ours, theirs in ((Wait, pb.Wait), (Shape, pb.PullShape), (PullStatus, pb.PullStatus)):
@@ -108,7 +111,7 @@ def test_values_are_copied_with_other_fields() -> None:
         (lambda client: next(client.consume("orders")), "pocketmq.ReceiveQuery, not a str"),
         (lambda client: client.query_by_key("k"), "pocketmq.KeyQuery, not a str"),
         (
-            lambda client: client.admin.access.add_grant(GrantState("b", "pub", "topic:o")),
+            lambda client: client.admin.access.add_grant(GrantState("b", TEXT, "topic:o")),
             r"actions is a str, but a grant has several: write \['pub'\]",
         ),
         (
