@@ -55,3 +55,11 @@ async def test_in_a_container_the_refusal_is_two_lines_to_run(tmp_path: Path) ->
     run = "docker run -p 8081:8081 -v pocketmq:/var/lib/pocketmq"
     assert admin.endswith(f"{run} -e POCKETMQ_ADMIN_SECRET=CHOOSE-ONE registry/pocketmq:1")
     assert everyone.endswith(f"{run} -e POCKETMQ_INSECURE=1 registry/pocketmq:1")
+
+
+async def test_a_short_secret_is_doubted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(container=Container("", "abc"))
+    async with broker_with(tmp_path, EVERYWHERE, stage=stage):
+        pass
+    (doubt,) = [vars(r)["doubt"] for r in caplog.records if r.message == "config.suspect"]
+    assert doubt.startswith("the secret of admin has 3 characters and can be guessed")

@@ -170,3 +170,60 @@ def test_an_address_in_use_names_the_option_for_another(field: str, option: str)
     foreign = errors.AddressUnavailable(field=field, address="10.0.0.9:1", why="Cannot assign")
     step = failure_of_broker(foreign, "serve").next_step
     assert step.startswith(f"name an address of this machine: {option}")
+
+
+@pytest.mark.parametrize(
+    ("error", "step"),
+    [
+        (errors.IllegalConfig(field="rpc.tls_cert", why="y"), "--tls-cert FILE --tls-key FILE"),
+        (errors.IllegalConfig(field="rpc.tls_key", why="y"), "--tls-cert FILE --tls-key FILE"),
+        (errors.IllegalConfig(field="rpc.tls_only", why="y"), "leave out one of the two"),
+        (
+            errors.IllegalConfig(
+                field="a.b (A_FILE)", why="/f cannot be read: No such file or directory"
+            ),
+            "name a file that exists",
+        ),
+        (
+            errors.IllegalConfig(field="a.b (A_FILE)", why="/f cannot be read: Is a directory"),
+            "name a file that this user can read",
+        ),
+    ],
+)
+def test_an_error_of_a_named_file_has_a_next_step(error: BrokerError, step: str) -> None:
+    assert step in failure_of_broker(error).next_step
+
+
+def test_a_file_of_accounts_is_not_to_be_checked_as_settings() -> None:
+    error = errors.SettingsFileUnusable(field="conf/plain_acl.yml", why="y")
+    assert failure_of_broker(error).next_step == "correct conf/plain_acl.yml, or name another file"
+
+
+def test_a_bench_that_sends_too_much_at_once_names_its_option() -> None:
+    error = ClientError(
+        "Refused", "too many unfinished requests at once", status="RESOURCE_EXHAUSTED"
+    )
+    assert "--in-flight" in failure_of_client(error, "bench").next_step
+    assert failure_of_client(error, "produce").next_step == ""
+
+
+def test_a_change_that_no_follower_has_leads_to_the_followers() -> None:
+    error = ClientError("NotReplicated", "0 of 1", status="UNAVAILABLE", retryable=True)
+    assert failure_of_client(error).next_step.startswith("pocketmq replica status shows")
+
+
+@pytest.mark.parametrize(
+    ("roots", "step"),
+    [
+        ("", "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to its certificate (the file of"),
+        ("/nowhere.pem", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names /nowhere.pem, which cannot be"),
+        (__file__, f"without that setting) to {__file__}, which GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+    ],
+    ids=["none", "missing", "another"],
+)
+def test_a_file_of_certificates_that_is_named_is_not_to_be_set_again(
+    monkeypatch: pytest.MonkeyPatch, roots: str, step: str
+) -> None:
+    monkeypatch.setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", roots)
+    error = Unreachable("Unreachable", "its TLS certificate is not trusted")
+    assert step in error.next_step

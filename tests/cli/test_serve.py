@@ -222,3 +222,10 @@ def test_a_directory_that_cannot_be_used_is_exit_2_before_anything_is_served(
     assert (ended.code, served.count) == (2, 0)
     assert f"{tmp_path} of user id {tmp_path.stat().st_uid} is not writable" in ended.err
     assert "run the broker as its owner" in ended.err
+
+
+def test_the_error_of_an_option_names_it_and_the_next_step() -> None:
+    ended = run("serve", "--tls-cert", "c.pem")
+    assert ended.code == 2
+    assert "rpc.tls_cert = c.pem (--tls-cert) and rpc.tls_key" in ended.err
+    assert "Next:  name both files, each in PEM: --tls-cert FILE --tls-key FILE" in ended.err

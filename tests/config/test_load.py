@@ -280,7 +280,7 @@ def test_every_source_goes_over_the_defaults_of_the_image(tmp_path: Path) -> Non
     assert (config.store.directory, config.store.flush) == ("/v", "sync")
     assert config.origin("store.directory") == f"{image}:2"
     assert config.preset == "server"
-    assert "none.toml" in refusal(POCKETMQ_DEFAULTS="none.toml")
+    assert "none.toml: POCKETMQ_DEFAULTS names it, but" in refusal(POCKETMQ_DEFAULTS="none.toml")
 
 
 # -- what is wrong ---------------------------------------------------------------------------------

@@ -29,3 +29,12 @@ def test_a_place_of_another_user_is_refused(
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     with pytest.raises(IllegalConfig, match=r"is not writable for user id .* as its owner"):
         check_place(tmp_path / "store")
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a/" + "x" * 300])
+def test_a_place_that_cannot_be_made_is_refused_and_nothing_is_left(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(IllegalConfig, match="cannot be created: File name too long; name another"):
+        check_place(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []

@@ -367,9 +367,10 @@ async def test_a_clock_ahead_is_waited_for_though_its_time_cannot_be_stored(
     believed = Believed()
     believed.error = DiskFull(path="/store")
     house = believed.started(8 * HOUR_MS)
-    await house.round(99 * HOUR_MS)
+    for second in range(3):
+        await house.round(99 * HOUR_MS, second * 1_000)
     assert house.bases[0] == 0
-    assert {r.message for r in caplog.records} == {"retention.failed", "retention.held"}
+    assert sorted(r.message for r in caplog.records) == ["retention.failed", "retention.held"]
     believed.error = None
     await house.round(99 * HOUR_MS, 10_000)
     assert believed.saved == [8 * HOUR_MS]
@@ -420,7 +421,7 @@ async def test_files_that_no_archive_has_are_kept(
     for _ in range(2):
         await house.round(99 * HOUR_MS)
     assert house.bases == [2, 3, 4, 5, 6, 7]
-    assert house.retention.status == "on, held by archive at offset 2"
+    assert house.retention.status == "on, held by archive s3://lake at offset 2"
     assert [one.message for one in caplog.records].count("retention.held") == 1
     house.archived = 99
     for _ in range(3):

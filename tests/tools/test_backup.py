@@ -11,7 +11,7 @@ import pytest
 from pocketmq.files.directory_lock import DirectoryLock
 from pocketmq.files.disk import Disk
 from pocketmq.format.order_row import QueueOrder
-from pocketmq.model.errors import NotAStore, StoreLocked
+from pocketmq.model.errors import NotAStore, PlaceUnusable, StoreLocked
 from pocketmq.rebuild.log_files import find_log_files
 from pocketmq.tools import backup as module
 from pocketmq.tools.backup import first_damage, is_running
@@ -473,7 +473,7 @@ async def test_a_copy_is_of_one_store(tmp_path: Path) -> None:
 async def test_a_copy_in_the_store_around_it_or_among_other_things(tmp_path: Path) -> None:
     store = await stocked(tmp_path / "s", 0, 2)
     for copy in (store, store / "backups", tmp_path):
-        with pytest.raises(NotAStore, match="it contains the store, or is inside of it"):
+        with pytest.raises(PlaceUnusable, match="it contains the store, or is inside of it; name"):
             backed_up(store, copy)
     assert not (store / "backups").exists()
     (tmp_path / "b").mkdir()

@@ -14,7 +14,7 @@ from pocketmq.config.port_sections import AUTO, OFF, ON
 from pocketmq.config.relations import unreadable
 from pocketmq.config.sections import USERS, Config
 from pocketmq.files.disk import Disk
-from pocketmq.model.access import Need, ResourceKind, User
+from pocketmq.model.access import SECRET_LENGTH_SAFE, Need, ResourceKind, User
 from pocketmq.model.errors import BrokerError, IllegalConfig, IllegalUser
 from pocketmq.model.ownership import owner_groups
 from pocketmq.model.step import Clock
@@ -71,6 +71,7 @@ class AccessControl:
         """
         if self._has_new_admin:
             await self.access.table.save()
+            _doubt_secrets(self.access.table.roster.users.values())
         count = len(self.access.table.roster.users)
         if self.is_checked:
             logger.info("access.checked", extra={"users": count})
@@ -205,3 +206,14 @@ def _add_admin(table: UserTable, config: Config, container: Container) -> None:
         raise IllegalConfig(field=source, why=error.why) from error
     except (OSError, ValueError) as error:
         raise unreadable(config, "access.admin_secret_path", error) from error
+
+
+def _doubt_secrets(users: Iterable[User]) -> None:
+    """Warns of a short secret that an operator chose for the first admin."""
+    for user in users:
+        if len(user.secret) < SECRET_LENGTH_SAFE:
+            doubt = (
+                f"the secret of {user.access_key} has {len(user.secret)} characters and can be "
+                f"guessed; make a long one: pocketmq user edit {user.access_key} --new-secret"
+            )
+            logger.warning("config.suspect", extra={"doubt": doubt})

@@ -90,7 +90,7 @@ def revoke(
     printed.
     """
     left = roster_of(broker, store).revoke(user, actions, resource, is_denied=deny)
-    out.table(left, COLUMNS)
+    out.table(left, COLUMNS, none=f"no grant of {user} for {resource} is left")
 
 
 @acl.asks("List grants.", "pocketmq acl ls orders-app")

@@ -85,6 +85,8 @@ def failure_of_client(error: ClientError, command: str = "") -> Failure:
     if error.reason == LimitReached.__name__:
         setting = error.fields.get("setting", "the limit")
         return Failure(error.message, Exit.REFUSED, _RAISE.format(setting=setting))
+    if command == "bench" and error.status == "RESOURCE_EXHAUSTED" and not error.next_step:
+        return Failure(error.message, Exit.REFUSED, _FEWER_AT_ONCE)
     if command == "produce" and error.reason == "KindConflict":
         next_step = _KIND_STEPS.get(error.fields.get("type", ""), error.next_step)
         return Failure(error.message, Exit.REFUSED, next_step)
@@ -117,10 +119,12 @@ def failure_of_broker(
         step = _step_of_address(error)
     if isinstance(error, SettingsFileUnusable):
         is_missing = os.strerror(errno.ENOENT) in error.why
-        step = f"correct {error.field}, or name another file; {_check(error.field, settings)}"
+        step = f"correct {error.field}, or name another file"
+        if Path(error.field).suffix not in ACCOUNT_SUFFIXES:  # `config check` reads no users
+            step += f"; {_check(error.field, settings)}"
         step = "name a file that exists" if is_missing else step
     elif type(error) is IllegalConfig:
-        step = _step_of_setting(error.field, settings)
+        step = _step_of_setting(error, settings)
     return Failure(str(error), _exit_code(error), step)
 
 
@@ -135,13 +139,17 @@ def _step_of_address(error: AddressUnavailable) -> str:
     )
 
 
-def _step_of_setting(field: str, settings: Path | None) -> str:
+def _step_of_setting(error: IllegalConfig, settings: Path | None) -> str:
     """Returns the next step for a setting; its field is "KEY (ORIGIN)", or a key alone."""
+    field = error.field
     if not field.endswith(")"):
-        return ""  # No origin in parentheses: the text itself has the next step.
+        return _STEPS_OF_KEYS.get(field, "")  # Other texts have the next step themselves.
     file, _, line = field.removesuffix(")").rpartition(" (")[2].rpartition(":")
     if line.isdecimal():
         return f"correct {file}; all errors: {_check(file, settings)}"
+    if UNREADABLE in error.why:
+        is_missing = os.strerror(errno.ENOENT) in error.why
+        return "name a file that exists" if is_missing else "name a file that this user can read"
     return str(_LOCAL_STEPS[IllegalConfig])
 
 
@@ -183,7 +191,21 @@ _CHECK_KEY: Final = (
 )
 _RAISE: Final = "{setting} is live: change it in the broker's settings, then kill -HUP its process"
 CREATE_IT: Final = "; create it: "
+UNREADABLE: Final = " cannot be read: "
+"""Part of the error of a setting whose file cannot be read."""
+ACCOUNT_SUFFIXES: Final = frozenset({".yml", ".yaml"})
+"""Suffixes of a plain_acl.yml."""
+_GIVE_BOTH: Final = "name both files, each in PEM: --tls-cert FILE --tls-key FILE"
+_STEPS_OF_KEYS: Final[Mapping[str, str]] = {
+    "rpc.tls_cert": _GIVE_BOTH,
+    "rpc.tls_key": _GIVE_BOTH,
+    "rpc.tls_only": "leave out one of the two",
+}
+"""Setting whose error names no origin -> next step."""
 
+_FEWER_AT_ONCE: Final = (
+    "keep fewer bytes in flight at once: add --in-flight N with a smaller N, or lower --size"
+)
 _KIND_STEPS: Final[Mapping[str, str]] = {
     "FIFO": "add --message-group NAME",
     "DELAY": "add --delay 30s, or --at TIME",

@@ -137,21 +137,29 @@ def serve(
     pocketmq/quarantine/ and continues without them. With a missing or shortened file between
     others, no broker starts: `pocketmq store repair DIR --accept-loss`.
     """
-    flags = {
-        "store.directory": directory,
-        "rpc.listen": listen,
-        "http.listen": http,
-        "rpc.transport": transport,
-        "rpc.tls_cert": tls_cert,
-        "rpc.tls_key": tls_key,
-        "rpc.tls": "false" if no_tls else None,
-        "access.check": "off" if insecure else None,
+    options = {
+        "--store": ("store.directory", directory),
+        "--listen": ("rpc.listen", listen),
+        "--http": ("http.listen", http),
+        "--transport": ("rpc.transport", transport),
+        "--tls-cert": ("rpc.tls_cert", tls_cert),
+        "--tls-key": ("rpc.tls_key", tls_key),
+        "--no-tls": ("rpc.tls", "false" if no_tls else None),
+        "--insecure": ("access.check", "off" if insecure else None),
     }
-    given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    given = {
+        option: (f"{key}={value}",) for option, (key, value) in options.items() if value is not None
+    }
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the broker handles it
-    with naming_options(assignments):
-        assignments = (*assignments, *given)
-        sys.exit(run(assignments, accept_damage=accept_damage, is_live=True, **sources))
+    with naming_options():
+        sys.exit(
+            run(
+                {"--set": assignments, **given},
+                accept_damage=accept_damage,
+                is_live=True,
+                **sources,
+            )
+        )
 
 
 @click.command(epilog=examples("pocketmq dev", "pocketmq dev --port 8081 --topics o,steps:fifo"))
@@ -191,18 +199,20 @@ def dev(
     """
     with _exiting_on(*ENDING):  # until the broker handles them
         where = listen if port is None else f"127.0.0.1:{port}"
-        with naming_options(assignments):
-            assignments = (*assignments, *(["access.check=off"] if insecure else []))
-            code = _run_and_remove(where, http, topics, keep, assignments)
+        given: dict[str, Sequence[str]] = {
+            "--set": ("broker.auto_create_topics=true", *assignments),
+            "--insecure": ["access.check=off"] if insecure else [],
+            "--listen": [f"rpc.listen={where}"],
+            "--http": [f"http.listen={http}"],
+        }
+        with naming_options():
+            code = _run_and_remove(given, topics, keep)
     sys.exit(code)
 
 
 @contextmanager
-def naming_options(assignments: Sequence[str]) -> Iterator[None]:
-    """Names --listen or --http in the error of an illegal address, instead of --set.
-
-    assignments   values of --set
-    """
+def naming_options() -> Iterator[None]:
+    """Reports an illegal address of --listen or --http as an illegal value of that option."""
     from pocketmq.model.errors import IllegalConfig
 
     try:
@@ -211,10 +221,9 @@ def naming_options(assignments: Sequence[str]) -> Iterator[None]:
         from pocketmq.cli.failures import ADDRESS_OPTIONS
 
         key, _, origin = error.field.partition(" ")
-        is_own = any(text.partition("=")[0].strip() == key for text in assignments)
-        if origin != "(--set)" or is_own or key not in ADDRESS_OPTIONS:
+        option = ADDRESS_OPTIONS.get(key)
+        if option is None or origin != f"({option})":
             raise
-        option = ADDRESS_OPTIONS[key]
         raise click.BadParameter(error.why, param_hint=f"'{option}'") from error
 
 
@@ -233,19 +242,11 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
-def _run_and_remove(
-    listen: str, http: str, topics: Topics, keep: bool, assignments: tuple[str, ...]
-) -> int:
+def _run_and_remove(assignments: Mapping[str, Sequence[str]], topics: Topics, keep: bool) -> int:
     # These signals are blocked until the `try` is entered, whose `finally` removes the directory.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-    given = (
-        "broker.auto_create_topics=true",
-        *assignments,
-        f"store.directory={directory}",
-        f"rpc.listen={listen}",
-        f"http.listen={http}",
-    )
+    given = {**assignments, "pocketmq dev": [f"store.directory={directory}"]}
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         return run(given, topics=topics, announce=introduce, preset="dev", force=True)
@@ -258,12 +259,13 @@ def _run_and_remove(
 
 
 def run(
-    assignments: tuple[str, ...], *, accept_damage: bool = False, is_live: bool = False,
-    topics: Topics = (), announce: Callable[[Mapping[str, object]], None] | None = None,
-    **sources: Any,
+    assignments: Sequence[str] | Mapping[str, Sequence[str]], *, accept_damage: bool = False,
+    is_live: bool = False, topics: Topics = (),
+    announce: Callable[[Mapping[str, object]], None] | None = None, **sources: Any,
 ) -> int:  # fmt: skip
     """Runs a broker; returns its exit code. Assignments override settings of the environment.
 
+    assignments  KEY=VALUE of --set; a mapping has them by option
     is_live   SIGHUP rereads the settings; False: SIGHUP ends the broker
     topics    are created before clients are served
     announce  receives the broker's addresses; None: prints them

@@ -21,6 +21,7 @@ from pocketmq.cli.target import (
 )
 from pocketmq.cli.vocabulary import HeadedCommand
 from pocketmq.format.signature import page_token_of
+from pocketmq.model.access import SECRET_LENGTH_SAFE
 from pocketmq.model.errors import LastAdmin
 
 SECRET_BYTES: Final = 16
@@ -70,9 +71,15 @@ def add(
     roster = roster_of(broker, store)
     made = roster.add(key, secret, is_admin=admin)
     out.show(made if secret_file else {**made, "secret": secret})
+    _report_short(secret)
     if not admin:
         talk(f"The user has no permissions yet: pocketmq acl grant {key} pub,sub topic:NAME")
     _report_unchecked(roster)
+
+
+def _report_short(secret: str | None) -> None:
+    if secret and len(secret) < SECRET_LENGTH_SAFE:
+        talk(f"Note: a secret of {len(secret)} characters can be guessed; --new-secret makes one")
 
 
 def _report_unchecked(roster: BrokerRoster | StoreRoster) -> None:
@@ -112,6 +119,7 @@ def edit(
     secret = made or secret_of(secret_file) or None
     changed = roster_of(broker, store).change(key, secret, admin, enabled)
     out.show({**changed, "secret": made} if made else changed)
+    _report_short(secret)
 
 
 @user.command(

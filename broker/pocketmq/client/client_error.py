@@ -9,6 +9,7 @@ DeadlineExceeded       the reply did not arrive in time
 NotOpen                the client has been closed
 """
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -94,6 +95,8 @@ class Unreachable(ClientError):
             return super().next_step
         steps = (step for cause, step in CAUSES.values() if cause in self.message)
         step = next(steps, "")
+        if step == _TRUST_OR_PLAIN:
+            return _trust_step(os.environ.get(ROOTS, ""))
         if step:
             return step.format(endpoint=self.endpoint)
         return self.start_step or _UNREACHABLE
@@ -169,10 +172,27 @@ _UNREACHABLE: Final = (
     "start it with `pocketmq serve --store ./store`, or name another endpoint, HOST:PORT"
 )
 _GRPC_ADDRESS: Final = 'name the address of gRPC, which the broker prints at its start as "grpc"'
-_TRUST_OR_PLAIN: Final = (
-    "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to its certificate (the file of rpc.tls_cert, or "
-    "STORE/pocketmq/tls/certificate.pem without that setting), or name it without tls://"
+ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+"""Environment variable with the path of the certificates that gRPC trusts."""
+_ITS_FILE: Final = (
+    "(the file of rpc.tls_cert, or STORE/pocketmq/tls/certificate.pem without that setting)"
 )
+_OR_PLAIN: Final = "or name it without tls://"
+_TRUST_OR_PLAIN: Final = f"set {ROOTS} to its certificate {_ITS_FILE}, {_OR_PLAIN}"
+
+
+def _trust_step(roots: str) -> str:
+    """Returns the next step for a certificate that is not trusted.
+
+    roots   the file that the environment names, "" for none
+    """
+    if not roots:
+        return _TRUST_OR_PLAIN
+    if not os.access(roots, os.R_OK):
+        return f"{ROOTS} names {roots}, which cannot be read: correct it, {_OR_PLAIN}"
+    return f"add its certificate {_ITS_FILE} to {roots}, which {ROOTS} names, {_OR_PLAIN}"
+
+
 _OTHER_NAME: Final = (
     "name the broker as its certificate does: openssl x509 -in FILE -noout -ext subjectAltName"
 )
@@ -251,6 +271,9 @@ _NEXT_STEPS: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
         "pocketmq group info {0}; pocketmq group edit {0} changes it".format(
             fields.get("group", "NAME")
         )
+    ),
+    "NotReplicated": lambda fields: (
+        "pocketmq replica status shows the followers; repeat the call once they are connected"
     ),
     "QueueOutOfRange": lambda fields: f"pocketmq topic info {fields.get('topic', 'NAME')}",
     "OffsetOutOfRange": lambda fields: "choose one of this range, earliest or latest",

@@ -246,7 +246,7 @@ def examine(
     layers = Layers(applied=applied)
     environment = environment or {}
     if environment.get(DEFAULTS_VARIABLE):
-        read_file(layers, Path(environment[DEFAULTS_VARIABLE]))
+        read_file(layers, Path(environment[DEFAULTS_VARIABLE]), named_by=DEFAULTS_VARIABLE)
     if file is not None:
         read_files(layers, file)
     read_environment(layers, environment)
@@ -310,8 +310,11 @@ def with_parts(file: Path) -> list[Path]:
     return [file, *sorted((file.parent / PARTS_DIRECTORY).glob(PARTS_PATTERN))]
 
 
-def read_file(layers: Layers, path: Path) -> None:
-    """Reads one TOML file, or a broker.conf of RocketMQ."""
+def read_file(layers: Layers, path: Path, *, named_by: str = "") -> None:
+    """Reads one TOML file, or a broker.conf of RocketMQ.
+
+    named_by   the environment variable that names the file, for the error of a missing one
+    """
     if is_broker_conf(text_or_nothing(path)):
         _read_broker_conf(layers, path)
         return
@@ -319,9 +322,9 @@ def read_file(layers: Layers, path: Path) -> None:
         text = path.read_text("utf-8")
         document = tomllib.loads(text)
     except OSError as error:
-        layers.problems.append(
-            SettingsFileUnusable(field=str(path), why=f"it cannot be read: {error.strerror}")
-        )
+        why = f"it cannot be read: {error.strerror}"
+        why = f"{named_by} names it, but {why}" if named_by else why
+        layers.problems.append(SettingsFileUnusable(field=str(path), why=why))
         return
     except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or nested too deep
         unread = text_or_nothing(path)

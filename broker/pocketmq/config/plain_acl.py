@@ -145,7 +145,11 @@ def _scalar(text: str, number: int) -> Any:
     if bare.startswith("[") and bare.endswith("]"):
         return [_scalar(part.strip(), number) for part in bare[1:-1].split(",") if part.strip()]
     if _FOREIGN.match(bare) or bare.startswith("["):
-        raise PlainYamlError(number, "its YAML syntax is not supported here")
+        why = (
+            "its YAML syntax is not supported; write a line KEY: VALUE for each field, and lists "
+            "with - or [A, B]"
+        )
+        raise PlainYamlError(number, why)
     return "" if bare in {"~", "null"} else bare
 
 

@@ -17,6 +17,8 @@ from pocketmq.model.errors import IllegalGrant, IllegalUser
 
 KEY_LENGTH_MAX: Final = 64
 SECRET_LENGTH_MAX: Final = 256
+SECRET_LENGTH_SAFE: Final = 8
+"""A shorter secret can be guessed."""
 PATTERN_LENGTH_MAX: Final = 255
 EVERY: Final = "*"
 _KEY: Final = re.compile(r"[A-Za-z0-9._@-]+", re.ASCII)

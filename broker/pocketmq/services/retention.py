@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from pocketmq.format.archived import ArchivedUpto
+from pocketmq.format.archived import NOTHING_ARCHIVED, ArchivedUpto
 from pocketmq.model.due_time import LEAD_MAX_MS
 from pocketmq.model.errors import (
     BrokerError,
@@ -38,6 +38,11 @@ REFUSED_INTERVAL_MS: Final = 1_000
 MODE_AUTO: Final = "auto"
 MODE_ON: Final = "on"
 MODE_OFF: Final = "off"
+
+DROPS: Final = "drops"
+TOPICS: Final = "topics"
+NOTHING_HELD: Final = ArchivedUpto(OFFSET_MAX, "", 0)
+"""In place of an archive, if no file is kept for one."""
 
 logger = logging.getLogger(__name__)
 
@@ -240,7 +245,7 @@ class Retention:
     __slots__ = (
         "_any_hour", "_archived", "_asked", "_begun_count", "_clock", "_disk_space", "_ended_count",
         "_expire_topics", "_expiry", "_find_holder", "_floors", "_hour_of", "_hours", "_is_on",
-        "_needs_trim", "_now", "_refusal", "_refuse", "_room", "_rounds", "_settings",
+        "_needs_trim", "_now", "_refusal", "_refuse", "_reported", "_room", "_rounds", "_settings",
         "expired_files", "holder", "stats", "unarchived_files",
     )  # fmt: skip
 
@@ -279,6 +284,8 @@ class Retention:
         self._rounds = Rounds(self._endless_rounds)
         self._begun_count = self._ended_count = 0
         self._needs_trim = False
+        self._reported: dict[str, str] = {}
+        """Work that fails -> reason of its last failure."""
         self._room = DiskRoom.ENOUGH
         self._refusal: BrokerError | None = None
         self.expired_files = Counter(
@@ -410,7 +417,16 @@ class Retention:
         try:
             yield from until_done(Job(self._clock.save()))
         except (BrokerError, OSError) as error:
-            logger.error("retention.failed", extra={"reason": str(error)})
+            self._report(CLOCK, error)
+        else:
+            self._reported.pop(CLOCK, None)
+
+    def _report(self, work: str, error: BaseException) -> None:
+        """Logs a failure, unless the last failure of this work had the same reason."""
+        reason = str(error)
+        if self._reported.get(work) != reason:
+            self._reported[work] = reason
+            logger.error("retention.failed", extra={"reason": reason})
 
     def _expire_of_topics(self) -> Generator[Next, None, None]:
         if self._expire_topics is None:
@@ -418,7 +434,9 @@ class Retention:
         try:
             yield from until_done(Job(self._expire_topics(self._clock.wall_ms(self._now))))
         except (BrokerError, OSError) as error:
-            logger.error("retention.failed", extra={"reason": str(error)})
+            self._report(TOPICS, error)
+        else:
+            self._reported.pop(TOPICS, None)
 
     def _hold(self, floor: int, reason: str) -> Generator[Next, None, None]:
         known = self.holder
@@ -447,15 +465,17 @@ class Retention:
             },
         )
 
-    def _archive_mark(self) -> Generator[Next, None, int]:
-        """Returns the physical offset from which on files are kept for an archive."""
+    def _archive_mark(self) -> Generator[Next, None, ArchivedUpto]:
+        """Returns the archive for which files are kept from its offset on."""
         if self._archived is None or not self._settings.archive_hold:
-            return OFFSET_MAX
+            return NOTHING_HELD
         try:
-            return (yield from until_done(Job(self._archived()))).upto
+            found: ArchivedUpto = yield from until_done(Job(self._archived()))
         except (BrokerError, OSError) as error:
-            logger.error("retention.failed", extra={"reason": str(error)})
-            return 0
+            self._report(ARCHIVE, error)
+            return NOTHING_ARCHIVED
+        self._reported.pop(ARCHIVE, None)
+        return found
 
     def _report_unarchived(self, deleted: OldestLogFile, mark: int) -> None:
         self.unarchived_files.add(())
@@ -503,7 +523,8 @@ class Retention:
                 until_ms = self._clock.until_ms(self._now)
                 self._hold_for(RetentionHolder(CLOCK, "", "", oldest.base, until_ms), TIME)
                 return ""
-        mark = (yield from self._archive_mark()) if reason else OFFSET_MAX
+        archive = (yield from self._archive_mark()) if reason else NOTHING_HELD
+        mark = archive.upto
         is_unarchived = oldest.base + oldest.size_bytes > mark
         is_kept = is_unarchived and reason != DISK
         if not reason or not (is_held or is_kept):
@@ -512,14 +533,15 @@ class Retention:
             yield from self._hold(floor, reason)
             return ""
         if reason and is_kept:
-            self._hold_for(RetentionHolder(ARCHIVE, "", "", mark), reason)
+            self._hold_for(RetentionHolder(ARCHIVE, "", "", mark, name=archive.target), reason)
             return ""
         if reason:
             try:
                 yield from until_done(expiry.drop(oldest))
             except (OSError, StoreFailed) as error:
-                logger.error("retention.failed", extra={"reason": str(error)})
+                self._report(DROPS, error)
                 return ""
+            self._reported.pop(DROPS, None)
             self.expired_files.add((reason,))
             if is_unarchived:
                 self._report_unarchived(oldest, mark)

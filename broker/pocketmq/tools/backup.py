@@ -39,7 +39,7 @@ from pocketmq.log.deleted_topics import left_over_now
 from pocketmq.log.foreign import check_understood
 from pocketmq.log.queue_places import expired_queues
 from pocketmq.log.store_directory import MANIFEST_FILE, ManifestFile, StoreDirectory, StoreManifest
-from pocketmq.model.errors import NotAStore, StoreTooNew
+from pocketmq.model.errors import NotAStore, PlaceUnusable, StoreTooNew
 from pocketmq.model.message import OFFSET_MAX
 from pocketmq.rebuild.log_files import KnownShape, LogFile, find_log_files, records_end
 from pocketmq.rebuild.range_pass import Advance, no_advance
@@ -88,8 +88,8 @@ def backup(
     After an error during copying, the copy has no backup.json.
 
     with_views   copies queues and index also; the store must be stopped
-    Errors       NotAStore: the copy's directory contains other files or another store's copy, or
-                 one of the two directories contains the other
+    Errors       NotAStore: the copy's directory contains other files or another store's copy
+                 PlaceUnusable: one of the two directories contains the other
                  Corruption: backup.json was changed since it was written
                  StoreLocked: the store is running and `with_views` is set, the store was started
                  meanwhile, or the copy is in use
@@ -102,7 +102,8 @@ def backup(
     disk.enclosure.add(copy)
     store, place = directory.resolve(), copy.resolve()
     if place.is_relative_to(store) or store.is_relative_to(place):
-        raise NotAStore(path=str(copy), why="it contains the store, or is inside of it")
+        why = "it contains the store, or is inside of it; name another directory for the copy"
+        raise PlaceUnusable(path=str(copy), why=why)
     running, was_aborted = is_running(disk, directory), disk.exists(directory / ABORT_FILE)
     if running and with_views:
         raise in_use(directory)

@@ -39,6 +39,7 @@ class RetentionHolder(NamedTuple):
     group      consumer group of a lease, producer group of a transaction; else ""
     until_ms   wall time at which the message is due, the lease expires, or the clock is believed; 0
                if unknown
+    name       path or URL of an archive; else ""
     """
 
     kind: str
@@ -46,15 +47,17 @@ class RetentionHolder(NamedTuple):
     group: str
     physical_offset: int
     until_ms: int = 0
+    name: str = ""
 
     def text(self, *, with_names: bool = True) -> str:
         """Returns a description; without names, any user may see it."""
         of = f" of group {self.group}" if self.group and with_names else ""
         where = f" in topic {self.topic}" if self.topic and with_names else ""
+        named = f" {self.name}" if self.name and with_names else ""
         until = f" until {_time_text(self.until_ms)}" if self.until_ms else ""
         if self.kind == CLOCK:
             return f"held{until}, as the clock was set forward, or no broker ran for an hour"
-        return f"held by {self.kind}{of}{where} at offset {self.physical_offset}{until}"
+        return f"held by {self.kind}{named}{of}{where} at offset {self.physical_offset}{until}"
 
 
 def _time_text(time_ms: int) -> str:
