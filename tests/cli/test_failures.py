@@ -216,8 +216,14 @@ def test_a_change_that_no_follower_has_leads_to_the_followers() -> None:
     ("roots", "step"),
     [
         ("", "set GRPC_DEFAULT_SSL_ROOTS_FILE_PATH to its certificate (the file of"),
-        ("/nowhere.pem", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names /nowhere.pem, which cannot be"),
-        (__file__, f"without that setting) to {__file__}, which GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
+        (
+            "/nowhere.pem",
+            "PATH to a file that can be read, as /nowhere.pem cannot, or name it without",
+        ),
+        (
+            __file__,
+            f"pem without that setting), which {__file__} lacks, or name",
+        ),
     ],
     ids=["none", "missing", "another"],
 )

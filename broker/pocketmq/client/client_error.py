@@ -189,8 +189,8 @@ def _trust_step(roots: str) -> str:
     if not roots:
         return _TRUST_OR_PLAIN
     if not os.access(roots, os.R_OK):
-        return f"{ROOTS} names {roots}, which cannot be read: correct it, {_OR_PLAIN}"
-    return f"add its certificate {_ITS_FILE} to {roots}, which {ROOTS} names, {_OR_PLAIN}"
+        return f"set {ROOTS} to a file that can be read, as {roots} cannot, {_OR_PLAIN}"
+    return f"set {ROOTS} to its certificate {_ITS_FILE}, which {roots} lacks, {_OR_PLAIN}"
 
 
 _OTHER_NAME: Final = (
