@@ -247,7 +247,7 @@ def test_an_offset_that_no_queue_has_is_refused(standing: LocalBroker) -> None:
     assert "one queue: --queue N" in done.err
     of_one = run(*RESET, "--to-offset", "7", "--queue", "0", "--yes")
     assert of_one.code == 4
-    assert "orders lacks this offset in a queue of --queue: offset 7 is outside" in of_one.err
+    assert "a queue of orders that --queue names lacks this offset: offset 7" in of_one.err
     assert "one queue" not in of_one.err
     assert "topic info orders" in of_one.err
 

@@ -292,7 +292,7 @@ def _reset(
     except errors.OffsetOutOfRange as error:
         text, step = f"not every queue of {topic} has this offset", "one queue: --queue N; "
         if how.get("queue_ids"):
-            text, step = f"{topic} lacks this offset in a queue of --queue", ""
+            text, step = f"a queue of {topic} that --queue names lacks this offset", ""
         text += f": {error.message}; nothing was changed"
         step += f"the ends of all: pocketmq topic info {topic}"
         raise Failure(text, Exit.REFUSED, step) from error

@@ -36,6 +36,20 @@ def test_a_dump_of_a_damaged_log_names_the_command_that_shows_the_way(
     assert f"pocketmq store verify {store}" in done.err
 
 
+def test_a_file_that_is_too_long_is_not_given_up(golden: GoldenStores, tmp_path: Path) -> None:
+    store = golden.copy("rebuild-base", tmp_path / "s")
+    file = store / COMMIT_LOG_DIRECTORY / LOG_FILE
+    size = file.stat().st_size
+    with file.open("ab") as end:
+        end.write(b"more")
+    done = run("store", "repair", str(store), "--yes")
+    assert done.code == 10
+    assert f"has {size + 4} bytes, expected {size}" in done.err
+    assert "without --yes shows the needed files" in done.err
+    assert "gives up" not in done.err
+    assert f"truncate -s {size} {file}" in run("store", "repair", str(store)).err
+
+
 def test_a_store_that_lacks_a_file_of_its_log_is_described(
     golden: GoldenStores, tmp_path: Path
 ) -> None:

@@ -72,7 +72,8 @@ def _repair(store: OpenedStore, report: Path | None, out: Output, *, accept_loss
     except (Corruption, StoreGap, WrongFileSize) as error:
         command = f"pocketmq store repair {typed(store.directory)}"
         step = f"{command} without --yes shows the needed files"
-        if not accept_loss:
+        is_too_long = isinstance(error, WrongFileSize) and error.found_bytes > error.expected_bytes
+        if not accept_loss and not is_too_long:
             step += f", or what {accepting(store.directory)} gives up"
         raise Failure(str(error), Exit.DAMAGED, step) from error
     _show(done, report, out)
