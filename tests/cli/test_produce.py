@@ -12,7 +12,7 @@ from pocketmq.cli import produce as command
 from pocketmq.cli.produced_lines import BATCH_BYTES, batches, line_groups
 from pocketmq.client import Message
 from pocketmq.model.batch import PutStatus
-from pocketmq.model.errors import BodyTooLarge, NotLeader
+from pocketmq.model.errors import BodyTooLarge, BrokerError, DiskNearlyFull, NotLeader
 from pocketmq.rpc.pb import broker_pb2 as pb
 from tests.cli.command_line import run
 from tests.cli.local_broker import LocalBroker, shown
@@ -121,17 +121,29 @@ def test_a_message_that_is_too_large_ends_it_behind_those_acknowledged(broker: L
     assert "stored nothing of it" in done.err
 
 
-def test_a_request_of_unknown_outcome_may_be_stored(broker: LocalBroker) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (NotLeader(leader="b:8081"), "may be stored or not"),
+        (
+            DiskNearlyFull(path="/s", used_percent=95, free_bytes=1, needed_bytes=9),
+            "stored nothing",
+        ),
+    ],
+)
+def test_the_note_tells_whether_the_failed_request_may_be_stored(
+    broker: LocalBroker, error: BrokerError, told: str
+) -> None:
     """A fenced leader may have appended the messages before it learned of its successor."""
 
     def send(request: pb.SendMessageRequest) -> Any:
-        raise shown(NotLeader(leader="b:8081"))
+        raise shown(error)
 
     broker.answers[SEND] = send
     done = run(*PIPE, given="aa\n")
     assert done.code == 4
     assert "0 messages were sent before this error" in done.err
-    assert "may be stored or not" in done.err
+    assert told in done.err
 
 
 def test_other_refusals_are_not_tried_in_halves(broker: LocalBroker) -> None:

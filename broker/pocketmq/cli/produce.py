@@ -28,7 +28,7 @@ from pocketmq.cli.produced_lines import (
 )
 from pocketmq.cli.vocabulary import option
 from pocketmq.client import ClientError, Message, Receipt, Wait
-from pocketmq.model.errors import RequestError
+from pocketmq.model.errors import DiskFull, RequestError
 from pocketmq.model.message import INT32_MAX
 
 BATCH_DEFAULT: Final = 256
@@ -203,7 +203,7 @@ def _send_groups(
             "the request with the next one may be stored or not, so sending it again may make "
             "duplicates"
         )
-        if isinstance(error, RequestError):
+        if isinstance(error, RequestError | DiskFull):
             rest = "the broker refused the request with the next one, and stored nothing of it"
         talk(f"Note: {stored} sent before this error; {rest}")
         raise
