@@ -102,6 +102,14 @@ async def test_dead_letters_are_redriven_in_part_and_purged(
     (after,) = (await broker.client.admin.list_dead_letters("billing")).items
     assert after.waiting_count == 1
 
+    first, last = [
+        (await visitor.get(f"/message?topic=%25DLQ%25billing&queue=0&at={number}")).text
+        for number in (0, 2)
+    ]
+    assert "after 1 attempt sent again or purged by billing" in first
+    assert "after 1 attempt pending for billing" in last
+    assert "Keys – Tag –" in first
+    assert 'href="/dead-letters">1</a>' in (await visitor.get("/")).html
     plan = await visitor.post("/dead-letters/purge", group="billing")
     assert "1 dead letter of billing would count as handled" in plan.text
     done = await visitor.post("/dead-letters/purge", confirm="billing", **hidden(plan))

@@ -2,7 +2,9 @@
 
 import pytest
 
-from pocketmq.console.pages.overview import Facts, StateSentence, verdict
+from pocketmq.console.pages.overview import Facts, StateSentence, _full_ms, verdict
+from pocketmq.console.rates import RecentFlow
+from pocketmq.console.texts import DAY_MS
 from tests.cli.local_broker import STATUS
 
 ABOVE = "the disk is 91 % used, the limit is 90 % (retention.disk_refuse_percent)"
@@ -34,3 +36,11 @@ def test_a_full_disk_and_another_refusal_have_their_own_sentences() -> None:
 def test_one_message_waits_and_several_wait(lag: int, text: str) -> None:
     found = verdict(Facts(STATUS, 1, 0, 0.0, None, lag, 0, None, None, None))
     assert found.text == f"{text}and no consumer is connected."
+
+
+@pytest.mark.parametrize(("rate", "days"), [(1_000_000, 1), (1_000, None)])
+def test_a_disk_that_is_full_in_years_is_no_fact(rate: int, days: int | None) -> None:
+    status = STATUS._replace(disk_total_bytes=10**12, disk_free_bytes=86_400 * 10**6)
+    rates = RecentFlow()
+    rates.bytes_in.append(rate)
+    assert _full_ms(status, rates) == (None if days is None else days * DAY_MS)

@@ -134,11 +134,12 @@ async def _or_none(question: Any) -> Any:
 
 
 def _full_ms(status: StoreStatus | None, rates: RecentFlow) -> float | None:
-    """Returns the time until the disk is full at the rate of the last minutes."""
+    """Returns the time until the disk is full at the last minutes' rate; None: over a year."""
     written = sum(rates.bytes_in) / len(rates.bytes_in) if rates.bytes_in else 0.0
     if status is None or not status.disk_total_bytes or written < 1:
         return None
-    return 1000 * status.disk_free_bytes / written
+    left_ms = 1000 * status.disk_free_bytes / written
+    return left_ms if left_ms < texts.YEAR_MS else None
 
 
 def verdict(facts: Facts) -> StateSentence:
