@@ -8,7 +8,6 @@ that the manifest does not list, and files that it lists as removed.
 """
 
 import json
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +29,7 @@ from pocketmq.tools.lake.catalog import (
 )
 from pocketmq.tools.lake.finding import find_published, new_table
 from pocketmq.tools.lake.publishing import OwnManifest, Published, TableName
+from pocketmq.tools.lake.spools import spool
 
 _LOCK: Final = "lock"
 
@@ -184,8 +184,8 @@ def opened_lake(disk: Disk, objects: Objects, table: TableName | None = None) ->
     Errors   those of `Lake`; StoreLocked
     """
     if objects.directory is None:
-        with tempfile.TemporaryDirectory(prefix="pocketmq-") as spool:
-            yield Lake(objects, Path(spool), table)
+        with spool() as drafts:
+            yield Lake(objects, drafts, table)
         return
     own = objects.directory / OWN
     _content(objects)  # Refuses a place of other files before anything is written.
