@@ -61,9 +61,9 @@ class Table:
         source = PocketSource({**path, "archive": str(self.place / "l"), **options})
         schema = source.schema()
         reader: Any = source.reader(schema)
-        parts = reader.partitions()
-        sent: tuple[Any, list[Any]] = pickle.loads(pickle.dumps((reader, parts)))
-        return sent
+        sent = pickle.dumps(reader)  # As Spark does: before it plans.
+        parts: list[Any] = pickle.loads(pickle.dumps(reader.partitions()))
+        return pickle.loads(sent), parts
 
     def rows(self, **options: Any) -> list[dict[str, Any]]:
         """Returns the rows of a query, in the order of the log."""

@@ -53,7 +53,10 @@ class ArchiveReader(DataSourceReader):
         self._rows = StoreReader(request, schema)
         assert target, "no lake is named"
         self._last: dict[QueueKey, int] = {}
-        """Physical offset of each queue's last message in the lake, at the time of planning."""
+        """Physical offset of each queue's last message in the lake, at the time of planning.
+
+        Partitions contain it: Spark pickles the reader for the workers before it plans.
+        """
 
     def partitions(self) -> list[InputPartition]:
         """Returns the partitions of lake and log.
@@ -77,16 +80,16 @@ class ArchiveReader(DataSourceReader):
             is_whole = not files or files[0].base <= begin
             if is_whole or manifest_of(self._target).run == manifest.run:
                 break
-        self._last = last_offsets(manifest, wanted.topics)
-        parts = parts_for(manifest, wanted)
-        return [InputPartition(part) for part in parts] + [InputPartition(lot) for lot in lots]
+        last = last_offsets(manifest, wanted.topics)
+        return [InputPartition((found, last)) for found in (*parts_for(manifest, wanted), *lots)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yields the rows of a partition as `pyarrow.RecordBatch`es.
 
         Errors   Corruption, unless damage is reported as rows; NotAStore, OSError
         """
-        found, wanted = partition.value or (), self._request.wanted
+        wanted = self._request.wanted
+        found, self._last = partition.value or ((), {})
         if isinstance(found, LakePart):
             yield from self._rows.rows_of([found], wanted, self._of_lake)
         else:
