@@ -11,6 +11,7 @@ from pocketmq.model.consuming import Leased
 from pocketmq.model.system_topics import lease_retry_topic
 from pocketmq.services.admin.lag import GROUPS_PIECE, all_lags, group_lag, lag_sums
 from tests.kit.consuming import GROUP, TOPIC, ConsumeDesk
+from tests.kit.store_language import turns
 
 LABELS = (GROUP, TOPIC, "false", "false")
 COUNT, READY = "rocketmq_consumer_lag_messages", "rocketmq_consumer_ready_messages"
@@ -70,6 +71,20 @@ async def test_what_waits_for_its_first_redelivery_is_left_in_both(desk: Consume
     pairs = retries_of_groups(desk.store.tables)
     assert pairs == [(GROUP, retries)]
     assert known_queues(desk.store.tables, *pairs[0]) == Queues(1, begins_at_min=True)
+
+
+async def test_what_is_being_put_again_is_left_meanwhile(desk: ConsumeDesk) -> None:
+    await desk.send(*"abc")
+    await desk.receive(max_messages=2, invisible_ms=10_000)
+    with desk.talking.quick_disk.held():
+        stepping = asyncio.ensure_future(desk.step(by_ms=11_000))
+        await turns(50)
+        assert not stepping.done()
+        found = await group_lag(desk.store, GROUP, read_leased=desk.consume.leased)
+        assert {one.topic: one.lag_messages for one in found if one.lag_messages} == {TOPIC: 3}
+    await stepping
+    found = await group_lag(desk.store, GROUP, read_leased=desk.consume.leased)
+    assert sum(one.lag_messages for one in found) == 3
 
 
 async def test_leases_ahead_of_an_offset_that_was_set_back_are_left_once(desk: ConsumeDesk) -> None:

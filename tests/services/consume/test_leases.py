@@ -1,10 +1,13 @@
 """The table of leases beside plain lists: what is open, what ends when, what the journal needs."""
 
+from collections.abc import Mapping
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from pocketmq.format.pop_records import Batched, PopCheckpoint
+from pocketmq.model.consuming import Held
 from pocketmq.services.consume import leases as leases_module
 from pocketmq.services.consume.leases import GroupQueue, Lease, LeaseTable
 from tests.kit.consuming import GROUP, TOPIC
@@ -154,6 +157,9 @@ class LeaseWalk(RuleBasedStateMachine):
         assert self.queue.leased == leased
         assert all(one.pending() == its for one, its in self.pending.items())
         assert table.count == len(leased)
+        settling = sum(map(len, self.settling.values()))
+        held = self.queue.held(2**60)
+        assert (held.behind, held.ahead) == (len(leased) + settling, 0)
         assert table.open_count == len(self.pending)
         own = [place for _, place in self._own()]
         assert table.has_foreign == (len(own) < len(self.place))
@@ -191,6 +197,25 @@ def test_what_is_leased_is_told_apart_by_where_the_group_stands() -> None:
     for at, behind in ((0, 0), (4, 1), (7, 2), (8, 3)):
         held = table.held(lambda *_, at=at: at)[GROUP, TOPIC][0]
         assert (held.behind, held.ahead) == (behind, 3 - behind)
+
+
+def test_what_is_being_settled_is_leased_until_its_settlement_is_in_the_journal() -> None:
+    table = LeaseTable()
+    queue = table.queue(GROUP, TOPIC, 0, 0)
+    table.add(lease := lease_of(queue, [3, 4], 0, 1), 500)
+
+    def held() -> Mapping[int, Held]:
+        return table.held(lambda *_: 5).get((GROUP, TOPIC), {})
+
+    table.take(lease, [3])
+    assert held() == {0: Held(2, 0, 4, lease.first_popped_ms)}
+    table.give_back(lease, [3])
+    table.take(lease, [3, 4])
+    assert held() == {0: Held(2, 0, 3)}
+    table.close(lease, 1)
+    assert held() == {0: Held(1, 0, 4)}
+    table.close(lease, 1)
+    assert held() == {}
 
 
 def test_an_expected_lease_holds_the_journal_and_no_message() -> None:

@@ -35,7 +35,7 @@ class GroupQueue:
 
     __slots__ = (
         "group", "is_busy", "is_missed", "is_shared", "last_popped_ms", "leased", "leased_upto",
-        "may_be_in_order", "passed", "passed_from", "queue_id", "retry", "topic",
+        "may_be_in_order", "passed", "passed_from", "queue_id", "retry", "settling_count", "topic",
     )  # fmt: skip
 
     def __init__(self, group: str, topic: str, queue_id: int, retry: int) -> None:
@@ -46,6 +46,8 @@ class GroupQueue:
         self.is_shared = is_ambiguous(topic)
         self.leased: dict[int, Lease] = {}
         """Leases of unsettled messages by queue offset."""
+        self.settling_count = 0
+        """Number of messages whose settlement is not yet in the journal."""
         self.last_popped_ms = -1
         """Latest pop time in handles of the queue's messages."""
         self.leased_upto = 0
@@ -64,14 +66,17 @@ class GroupQueue:
     def held(self, committed: int) -> Held:
         """Returns the counts of leased messages, given the group's committed offset.
 
+        Messages that are being settled are included: until the settlement is in the journal, they
+        are in no other queue.
         Cost     constant; if the offset is below `leased_upto`, linear in the leased messages
         """
-        count, ahead = len(self.leased), 0
+        ahead = 0
         if self.leased_upto > committed:
             ahead = sum([at >= committed for at in self.leased])
+        behind = len(self.leased) - ahead + self.settling_count
         for first, lease in self.leased.items():
-            return Held(count - ahead, ahead, first, lease.first_popped_ms)
-        return Held()
+            return Held(behind, ahead, first, lease.first_popped_ms)
+        return Held(behind, ahead, max(self.leased_upto - behind, 0))
 
     def popped_at_ms(self, queue_offset: int, now_ms: int) -> int:
         """Returns the pop time for the handles of a receive that begins at a queue offset.
@@ -265,8 +270,10 @@ class LeaseTable:
 
     def take_one(self, lease: Lease, queue_offset: int) -> None:
         """Removes a message from a lease."""
-        found = lease.queue.leased.pop(queue_offset)
+        queue = lease.queue
+        found = queue.leased.pop(queue_offset)
         assert found is lease
+        queue.settling_count += 1
         lease.pending_count -= 1
         lease.settling_count += 1
         self.count -= 1
@@ -275,6 +282,7 @@ class LeaseTable:
         """Returns messages to a lease after their settlement failed."""
         leased = lease.queue.leased
         for queue_offset in queue_offsets:
+            lease.queue.settling_count -= 1
             lease.settling_count -= 1
             if queue_offset not in leased:  # After an offset reset it may be leased again.
                 leased[queue_offset] = lease
@@ -285,8 +293,9 @@ class LeaseTable:
 
     def close(self, lease: Lease, count: int) -> None:
         """Subtracts `count` messages whose settlement is in the journal; removes an empty lease."""
+        lease.queue.settling_count -= count
         lease.settling_count -= count
-        assert lease.settling_count >= 0
+        assert lease.queue.settling_count >= lease.settling_count >= 0
         if not lease.pending_count and not lease.settling_count:
             self._open.pop(lease.journal_offset, None)
             self._foreign.discard(lease)
@@ -371,7 +380,7 @@ class LeaseTable:
         """
         found: dict[tuple[str, str], dict[int, Held]] = {}
         for (group, topic, queue_id), queue in self.queues.items():
-            if queue.leased:
+            if queue.leased or queue.settling_count:
                 held = queue.held(committed(group, topic, queue_id) or 0)
                 found.setdefault((group, topic), {})[queue_id] = held
         return found
