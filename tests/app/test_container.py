@@ -1,11 +1,16 @@
 """The environment of a container gives the first admin a secret, and an error two lines to run."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from pocketmq.app.container import Container, container_of
+from pocketmq.app.serve import serve
 from pocketmq.app.stage import Stage
+from pocketmq.config.live import LiveConfig
+from pocketmq.config.load import load
+from pocketmq.config.sections import TEMPORARY_STORE
 from pocketmq.model.access import User
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.tools.users import read_roster
@@ -55,6 +60,13 @@ async def test_in_a_container_the_refusal_is_two_lines_to_run(tmp_path: Path) ->
     run = "docker run -p 8081:8081 -v pocketmq:/var/lib/pocketmq"
     assert admin.endswith(f"{run} -e POCKETMQ_ADMIN_SECRET=CHOOSE-ONE registry/pocketmq:1")
     assert everyone.endswith(f"{run} -e POCKETMQ_INSECURE=1 registry/pocketmq:1")
+
+
+async def test_the_refusal_of_a_temporary_store_names_no_user_for_it(tmp_path: Path) -> None:
+    given = {"--set": [EVERYWHERE], TEMPORARY_STORE: [f"store.directory={tmp_path}"]}
+    with pytest.raises(IllegalConfig, match="add --insecure to serve all callers") as caught:
+        await serve(LiveConfig(load(assignments=given)), print, asyncio.Future())
+    assert str(tmp_path) not in str(caught.value)
 
 
 async def test_a_short_secret_is_doubted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from pocketmq.app.ports import Ports
 from pocketmq.config.live import LiveConfig
 from pocketmq.config.port_sections import AUTO, OFF, ON
 from pocketmq.config.relations import unreadable
-from pocketmq.config.sections import USERS, Config
+from pocketmq.config.sections import TEMPORARY_STORE, USERS, Config
 from pocketmq.files.disk import Disk
 from pocketmq.model.access import SECRET_LENGTH_SAFE, Need, ResourceKind, User
 from pocketmq.model.errors import BrokerError, IllegalConfig, IllegalUser
@@ -187,6 +187,11 @@ def _nobody(config: Config, ports: Ports, container: Container) -> IllegalConfig
     lead = f"{reach}, and there is no enabled user; create or enable one"
     if container.image:
         why = f"{lead}, or disable access control:{container.ways_in()}"
+    elif config.origin("store.directory") == TEMPORARY_STORE:
+        why = (
+            f"{reach}, and a broker of pocketmq dev begins without users; add --insecure to serve "
+            "all callers, or run pocketmq serve, whose users last"
+        )
     else:
         store = quote(str(config.store.directory))
         why = (

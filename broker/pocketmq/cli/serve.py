@@ -245,8 +245,10 @@ def _exit_by(number: int, frame: FrameType | None) -> None:
 def _run_and_remove(assignments: Mapping[str, Sequence[str]], topics: Topics, keep: bool) -> int:
     # These signals are blocked until the `try` is entered, whose `finally` removes the directory.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    from pocketmq.config.sections import TEMPORARY_STORE
+
     directory = Path(tempfile.mkdtemp(prefix=PREFIX))
-    given = {**assignments, "pocketmq dev": [f"store.directory={directory}"]}
+    given = {**assignments, TEMPORARY_STORE: [f"store.directory={directory}"]}
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         return run(given, topics=topics, announce=introduce, preset="dev", force=True)

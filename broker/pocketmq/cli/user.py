@@ -71,15 +71,16 @@ def add(
     roster = roster_of(broker, store)
     made = roster.add(key, secret, is_admin=admin)
     out.show(made if secret_file else {**made, "secret": secret})
-    _report_short(secret)
+    _report_short(key, secret)
     if not admin:
         talk(f"The user has no permissions yet: pocketmq acl grant {key} pub,sub topic:NAME")
     _report_unchecked(roster)
 
 
-def _report_short(secret: str | None) -> None:
+def _report_short(key: str, secret: str | None) -> None:
     if secret and len(secret) < SECRET_LENGTH_SAFE:
-        talk(f"Note: a secret of {len(secret)} characters can be guessed; --new-secret makes one")
+        long = f"make a long one: pocketmq user edit {key} --new-secret"
+        talk(f"Note: a secret of {len(secret)} characters can be guessed; {long}")
 
 
 def _report_unchecked(roster: BrokerRoster | StoreRoster) -> None:
@@ -119,7 +120,7 @@ def edit(
     secret = made or secret_of(secret_file) or None
     changed = roster_of(broker, store).change(key, secret, admin, enabled)
     out.show({**changed, "secret": made} if made else changed)
-    _report_short(secret)
+    _report_short(key, secret)
 
 
 @user.command(

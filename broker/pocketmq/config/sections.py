@@ -102,6 +102,8 @@ if TYPE_CHECKING:
 
 PRESET: Final = "preset"
 """The only key outside the sections."""
+TEMPORARY_STORE: Final = "pocketmq dev"
+"""Origin of the store directory that is removed with its broker."""
 DEV: Final = "dev"
 EDGE: Final = "edge"
 SERVER: Final = "server"
