@@ -183,7 +183,7 @@ def test_the_status_is_told(broker: Daemon) -> None:
 
 def test_settings_are_told(broker: Daemon) -> None:
     listen = {row["key"]: row for row in rows(broker, "status", "--settings")}["rpc.listen"]
-    assert listen["origin"] == "--set"
+    assert listen["origin"] == "--listen"
 
 
 def test_a_moment_of_top(broker: Daemon) -> None:
