@@ -162,7 +162,8 @@ StoreBusy: a write has held the store for 7ms (limit 9ms); try again
 TransientPoolEmpty: all 7 buffers of the transient pool wait to be written; try again, or raise
   store.transient_pool_file_count
 TooManyRequests: 7 requests of class field are in progress; try again
-LimitReached: there are 7 of 9 field; remove some, or raise 'setting'
+LimitReached: there are 7 of 9 field, the broker's own included (ls --system); remove some, or
+  raise 'setting'
 CapacityReached: the broker keeps at most 7 field; stop some clients, or try again later
 CreationsUsedUp: user 'user' has created 7 topics and groups within an hour; continue later, let
   an admin create them, or raise limits.user_creations_per_hour

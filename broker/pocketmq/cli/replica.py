@@ -32,8 +32,8 @@ IS_ALIVE: Final = (
 )
 HAND_OVER: Final = (
     "nothing was changed yet; pocketmq replica demote --endpoint {leader} --leader HOST:PORT "
-    "--yes, with this broker's address, then add --yes here; if that leader cannot be demoted, "
-    "add --force --yes"
+    "--yes, with this broker's address, and with --context or keys of its admin if it checks "
+    "users; then add --yes here; if that leader cannot be demoted, add --force --yes"
 )
 LISTED: Final = "pocketmq store diverged {directory} --read-only lists them"
 force_option: Final = click.option(

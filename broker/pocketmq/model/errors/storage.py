@@ -83,7 +83,10 @@ class ShareTaken(Unavailable, code=Code.TOO_MANY_REQUESTS):
 class LimitReached(Unavailable, code=Code.TOO_MANY_REQUESTS):
     """More topics, queues or groups than the limit of a setting allows."""
 
-    message = "there are {count} of {limit} {field}; remove some, or raise {setting}"
+    message = (
+        "there are {count} of {limit} {field}, the broker's own included (ls --system); remove "
+        "some, or raise {setting}"
+    )
     count: int
     limit: int
     field: str

@@ -125,8 +125,12 @@ def _detail(*, totals_only: bool) -> CountDetail:
 
 
 async def _size(reading: Reading, topic: str, ranges: Sequence[QueueRange]) -> tuple[int, bool]:
-    """Returns the bytes of a topic's readable records, and whether the bytes are estimated."""
+    """Returns the bytes of a topic's readable records, and whether the bytes are estimated.
+
+    An estimate is at most the part of the log from the topic's first to its last sampled record.
+    """
     total, is_estimated = 0, False
+    spans: list[tuple[int, int]] = []
     for queue_id, (lower, upper) in enumerate(ranges):
         count = upper - lower
         if not count:
@@ -140,8 +144,11 @@ async def _size(reading: Reading, topic: str, ranges: Sequence[QueueRange]) -> t
         for begin in begins:
             places = await value_of(reading.unit_places(topic, queue_id, begin, length))
             sizes += [size for _, size in places]
+            spans += [(at, at + size) for at, size in (*places[:1], *places[-1:]) if size]
         total += sum(sizes) if is_exact else round(sum(sizes) * count / max(len(sizes), 1))
         is_estimated = is_estimated or not is_exact
+    if is_estimated and spans:
+        total = min(total, max(end for _, end in spans) - min(begin for begin, _ in spans))
     return total, is_estimated
 
 

@@ -340,6 +340,16 @@ async def test_the_size_of_a_long_queue_is_estimated_from_all_its_parts(
     assert found.size_bytes == pytest.approx(await sizes_of(broker, 400), rel=0.1)
 
 
+async def test_the_size_of_a_queue_with_a_few_large_messages_fits_into_the_log(
+    broker: StoreBroker,
+) -> None:
+    for number in range(400):
+        await broker.talking.send("orders", "x" * (5_000 if number > 390 else 1), queue_id=0)
+    found = (await listed_stats(broker))["orders"]
+    assert found.size_estimated
+    assert found.size_bytes == await sizes_of(broker, 400)
+
+
 async def test_a_list_has_the_rate_of_the_last_minute(broker: StoreBroker) -> None:
     broker.send.counts.count("orders", "normal", 60, 6_000)
     assert (await listed_stats(broker))["orders"].in_per_s == pytest.approx(6.0)
