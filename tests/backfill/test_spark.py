@@ -265,6 +265,22 @@ def test_a_store_is_a_source_and_a_frame_answers_every_query(
         spark.read.format("pocketmq").option("colums", "topic").load(store)
 
 
+@pytest.mark.parametrize("form", ["parquet", "iceberg"])
+def test_a_lake_is_read_alone_and_beside_its_log(
+    spark: "SparkSession", golden: GoldenStores, tmp_path: Path, form: str
+) -> None:
+    store, lake = str(golden.store("basic")), str(tmp_path / "lake")
+    assert run_command("archive", "run", store, lake, "--format", form).code == 0
+    register(spark)
+
+    def count(path: str, **options: str) -> int:
+        return spark.read.format("pocketmq").options(topic="orders", **options).load(path).count()
+
+    wanted = count(store)
+    assert wanted > 0
+    assert count(lake) == count(store, archive=lake) == wanted
+
+
 def test_a_session_of_ones_own_needs_no_environment(golden: GoldenStores, drivers: Drivers) -> None:
     """Neither PATH nor PYSPARK_PYTHON lead to this Python, nor PYTHONPATH to this package."""
     out, errors = drivers.own.communicate()
