@@ -250,6 +250,33 @@ def test_a_wrong_setting_is_reported_with_its_origin(run: Run, pytester: pytest.
     assert "setting broker.nmae (of the test): no setting has this name" in run(source).stdout.str()
 
 
+@pytest.mark.parametrize(
+    ("setting", "wanted"),
+    [
+        ("rpc.listen=127.0.0.1:18961", "the fixture chooses the address, see rocketmq.endpoint"),
+        ("http.listen = 127.0.0.1:0", "a broker of the fixture has no port for HTTP"),
+    ],
+)
+def test_a_port_that_a_test_sets_is_refused(
+    run: Run, pytester: pytest.Pytester, setting: str, wanted: str
+) -> None:
+    name = setting.partition("=")[0].strip()
+    marked = run(f"""
+        import pytest
+
+        @pytest.mark.rocketmq("{setting}")
+        def test_it(rocketmq):
+            pass
+        """)
+    marked.assert_outcomes(errors=1)
+    told = f"the broker did not start: setting {name} (of the test): {wanted}"
+    assert told in marked.stdout.str()
+    pytester.makeini(f"[pytest]\nrocketmq_settings = {setting}\n")
+    shared = run("def test_it(rocketmq):\n    pass\n")
+    shared.assert_outcomes(errors=1)
+    assert f"setting {name} (rocketmq_settings in pytest's config" in shared.stdout.str()
+
+
 def test_a_failure_reports_names_that_its_calls_mistyped(run: Run) -> None:
     result = run(
         """
@@ -313,7 +340,8 @@ def test_a_refused_connection_and_named_commands_have_a_note(run: Run) -> None:
     assert text.count("Notes of the fixture rocketmq") == 3
     assert text.count("the broker was killed or stopped: restart() starts it again") == 1
     assert text.count("until they connect again, up to a second after restart()") == 1
-    assert "commands reach this broker with --endpoint 127.0.0.1:" in text
+    assert "a test calls rocketmq.create_topic, create_group or client.admin in place of" in text
+    assert "while the test waits, commands need --endpoint with the address in rocketmq." in text
 
 
 def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:

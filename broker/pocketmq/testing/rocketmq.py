@@ -9,7 +9,7 @@ kill, restart, drop_connections     crashes and orderly stops
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -17,7 +17,7 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pocketmq.testing.broker_process import BrokerEnded, BrokerProcess, Spawner
+from pocketmq.testing.broker_process import BrokerEnded, BrokerNotStarted, BrokerProcess, Spawner
 from pocketmq.testing.lag import (
     GROUP,
     TOPIC,
@@ -55,8 +55,8 @@ REFUSED: Final = (
     "again, up to a second after restart(), or more after a long stop: repeat the call"
 )
 COMMANDS: Final = (
-    "commands reach this broker with --endpoint {endpoint}; a test uses rocketmq.create_topic, "
-    "create_group and client.admin"
+    "a test calls rocketmq.create_topic, create_group or client.admin in place of commands; while "
+    "the test waits, commands need --endpoint with the address in rocketmq.endpoint"
 )
 UNDECIDED: Final = (
     "of undecided transactions; advance_clock(60) makes checks due, client.answer_checks or the "
@@ -67,6 +67,11 @@ ANY_PORT: Final = "127.0.0.1:0"
 SHARED_ORIGIN: Final = "rocketmq_settings in pytest's configuration"
 TEST_ORIGIN: Final = "of the test"
 STORE_ORIGIN: Final = "directory of the fixture"
+CHOSEN: Final = {
+    "rpc.listen": "the fixture chooses the address, see rocketmq.endpoint",
+    "http.listen": "a broker of the fixture has no port for HTTP; pocketmq dev runs one that has",
+}
+"""Settings that only the fixture sets -> what a test does in place of them."""
 
 
 class LagRemains(AssertionError):
@@ -121,6 +126,7 @@ class RocketMQ:
     ) -> None:
         self._spawner = spawner
         self._settings = {SHARED_ORIGIN: [*shared], TEST_ORIGIN: [*settings]}
+        _check_chosen(self._settings)
         self._store, self._log = directory / "store", directory / "broker.log"
         self.access_key, self.secret_key = "", ""
         """Sign calls of the user `admin`; "" unless a setting turns access.check on."""
@@ -251,7 +257,7 @@ class RocketMQ:
             self._note(REFUSED if self._runs() else ENDED)
             return
         if getattr(error, "endpoint", "") == self.endpoint and "pocketmq " in text:
-            self._note(COMMANDS.format(endpoint=self.endpoint))
+            self._note(COMMANDS)
         self._explain_absence(error)
 
     def _runs(self) -> bool:
@@ -533,6 +539,18 @@ def _clear(process: BrokerProcess, do: str, **fields: Any) -> None:
         process.ask(do, **fields)
     except BrokerEnded:
         return
+
+
+def _check_chosen(assignments: Mapping[str, Sequence[str]]) -> None:
+    """Refuses settings that would have no effect, as the fixture sets them.
+
+    assignments   settings by origin
+    Errors        BrokerNotStarted
+    """
+    for origin, settings in assignments.items():
+        for name in (one.partition("=")[0].strip() for one in settings):
+            if name in CHOSEN:
+                raise BrokerNotStarted(f"setting {name} ({origin}): {CHOSEN[name]}")
 
 
 def _check_number(name: str, given: object) -> None:
