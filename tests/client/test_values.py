@@ -110,6 +110,23 @@ def test_values_are_copied_with_other_fields() -> None:
         (lambda client: next(client.tail("orders")), "pocketmq.TailQuery, not a str"),
         (lambda client: next(client.consume("orders")), "pocketmq.ReceiveQuery, not a str"),
         (lambda client: client.query_by_key("k"), "pocketmq.KeyQuery, not a str"),
+        (lambda _: Client(8081), "endpoint is a str, not 8081"),  # type: ignore[arg-type]
+        (
+            lambda client: client.admin.create_topic("orders", type_name=None),
+            "type_name is a str, not None",
+        ),
+        (
+            lambda client: client.receive(ReceiveQuery("g", "o", wait_ms="5s")),  # type: ignore[arg-type]
+            "wait_ms is an int, not '5s'",
+        ),
+        (
+            lambda client: client.pull(PullQuery("o", 0, 0, wait_ms="5s")),  # type: ignore[arg-type]
+            "wait_ms is an int, not '5s'",
+        ),
+        (
+            lambda _: Message("o", b"x", properties=["a"]),  # type: ignore[arg-type]
+            r"properties is a dict, not \['a'\]",
+        ),
         (
             lambda client: client.admin.access.add_grant(GrantState("b", TEXT, "topic:o")),
             r"actions is a str, but a grant has several: write \['pub'\]",

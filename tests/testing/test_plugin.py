@@ -378,9 +378,11 @@ def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
         def test_tail(rocketmq):
             rocketmq.create_topic("orders", queues=1)
             client = Client(rocketmq.endpoint)
+            client.send(Message("orders", b"before"))
+            further = rocketmq.client.tail(TailQuery("orders", last_count=1))
+            assert next(further).body == b"before"
             then(lambda: client.send(Message("orders", b"x")))
-            for _ in rocketmq.client.tail(TailQuery("orders")):
-                break
+            assert next(further).body == b"x"
             ended.set()
 
         def test_answer(rocketmq):
@@ -395,7 +397,10 @@ def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
     result.assert_outcomes(passed=2)
     shown = result.stderr.str()
     assert "::test_tail has run for 0.05 s and waits in tail at test_a_wait" in shown
+    assert "it waits for a further message; a tail without last_count or since_ms begins" in shown
     assert "TailQuery(topic, last_count=10, follow=False)" in shown
+    assert "it waits for a further check, and ends only after count_max decisions" in shown
+    assert "no message came" not in shown
     assert "::test_answer has run for 0.05 s and waits in answer_checks at test_a_wait" in shown
 
 
@@ -424,6 +429,7 @@ def test_a_wait_of_a_task_gets_the_same_notice() -> None:
     text = asyncio.run(main())
     assert text.startswith("test has run for 10 s and waits in consume at ")
     assert Path(__file__).name in text
+    assert "it waits for a further message, and ends only after count_max messages" in text
     assert "receive(ReceiveQuery(group, topic, wait_ms=1_000)) ends" in text
     assert asyncio.run(idle()) == ""
 

@@ -148,6 +148,8 @@ def test_a_fault_that_would_hit_nothing_is_refused(
         rocketmq_module.wait_for_lag_0("g", timeout="1s")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="queues is 0: a topic has at least 1 queue"):
         rocketmq_module.create_topic("none", queues=0)
+    with pytest.raises(TypeError, match="kind is a str, not None"):
+        rocketmq_module.create_topic("none", kind=None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="count is a number"):
         rocketmq_module.messages("orders", "1")  # type: ignore[arg-type]
 

@@ -16,6 +16,7 @@ from pocketmq.client.values import (
     PullPage,
     PullQuery,
     TopicState,
+    check_argument,
 )
 from pocketmq.model.administration import (
     ClientAnswer,
@@ -84,6 +85,7 @@ class AsyncAdmin:
         attributes  further attributes, such as {"pocketmq.retention.ms": "86400000"}
         Errors      ValueError: unknown type, in addition to the errors of all methods
         """
+        check_argument("type_name", type_name, str)
         kind = type_name.upper() or None
         _, *kinds = admin_pb2.TopicType.keys()  # The first is the unspecified type.
         if kind is not None and kind not in kinds:

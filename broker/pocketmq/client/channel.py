@@ -28,6 +28,7 @@ from pocketmq.client.client_error import (
     told_error,
 )
 from pocketmq.client.credentials import NOBODY, Credentials, now_ms
+from pocketmq.client.values import check_argument
 from pocketmq.client.wire import LoopWire, Wire
 from pocketmq.model.endpoint import TLS, endpoint_from_text
 from pocketmq.rpc.pb import status_pb2
@@ -70,6 +71,7 @@ class Channel:
             raise ValueError(
                 f"timeout_ms is {timeout_ms} (from 1), retry_ms is {retry_ms} (from 0)"
             )
+        check_argument("endpoint", endpoint, str)
         self.endpoint = endpoint_from_text(endpoint)
         self._timeout_ms = timeout_ms
         self._retry_ms = retry_ms
@@ -193,7 +195,7 @@ class Stub:
         """Calls a method and returns its answer.
 
         fields        fields of the request; None leaves a field unset
-        wait_for_ms   added to the time limit, as the wait of a long poll
+        wait_for_ms   added to the time limit if positive, as the wait of a long poll
         Errors        ClientError and its subclasses; TypeError: a value of another type;
                       ValueError: the request has no such field, or a number out of its range
         """
@@ -205,7 +207,7 @@ class Stub:
         answer_type = GetMessageClass(found.output_type)
         path = f"/{self._service.full_name}/{method}"
         return await self._channel.ask(
-            path, request, answer_type, wait_ms=wait_for_ms, is_repeatable=is_repeatable
+            path, request, answer_type, wait_ms=max(wait_for_ms, 0), is_repeatable=is_repeatable
         )
 
 

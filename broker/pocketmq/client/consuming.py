@@ -50,7 +50,7 @@ async def _received(stub: Stub, query: ReceiveQuery) -> list[Leased]:
     answer = await stub.ask(
         "Receive",
         is_repeatable=bool(query.attempt_id),
-        wait_for_ms=max(query.wait_ms, 0),
+        wait_for_ms=query.wait_ms,
         group=query.group,
         topic=query.topic,
         filter=broker_pb2.Filter(kind=kind, expression=query.expression),

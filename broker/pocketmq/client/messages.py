@@ -15,7 +15,7 @@ async def pull(stub: Stub, query: PullQuery) -> PullPage:
     answer = await stub.ask(
         "PullMessage",
         is_repeatable=query.commit_offset is None and not query.begin,
-        wait_for_ms=max(query.wait_ms, 0),
+        wait_for_ms=query.wait_ms,
         group=query.group,
         topic=query.topic,
         queue_id=query.queue_id,

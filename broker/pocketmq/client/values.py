@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pocketmq.model.administration import GroupSettings, GroupStats, QueueState, TopicCounts
 from pocketmq.model.batch import PutStatus
@@ -89,7 +89,18 @@ def check_kind(value: object, kind: type) -> None:
         raise TypeError(f"the call takes a pocketmq.{kind.__name__}, not a {name}")
 
 
-def _check_properties(properties: Mapping[Any, object]) -> None:
+def check_argument(name: str, given: object, kind: type) -> None:
+    """Reports an argument that is not of its class.
+
+    Errors   TypeError, with the argument's name
+    """
+    if not isinstance(given, kind):
+        raise TypeError(f"{name} is a {kind.__name__}, not {given!r}")
+
+
+def _check_properties(properties: object) -> None:
+    if not isinstance(properties, Mapping):  # Any mapping is sent, a dict or not.
+        raise TypeError(f"properties is a dict, not {properties!r}")
     for name, value in properties.items():
         if not (isinstance(name, str) and isinstance(value, str)):
             what = f"property {name!r}" if isinstance(name, str) else f"the name {name!r}"

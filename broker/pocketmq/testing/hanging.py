@@ -23,16 +23,18 @@ PACKAGE: Final = __name__.partition(".")[0]
 CLIENTS: Final = (f"{PACKAGE}.client.client", f"{PACKAGE}.client.async_client")
 ENDLESS: Final[Mapping[str, str]] = {
     "tail": (
-        "no message came; without last_count or since_ms a tail begins at the ends of the queues, "
-        "and without follow=False it never ends: TailQuery(topic, last_count=10, follow=False)"
+        "it waits for a further message; a tail without last_count or since_ms begins at the ends "
+        "of the queues, and one without follow=False never ends: TailQuery(topic, last_count=10, "
+        "follow=False)"
     ),
     "consume": (
-        "no message came for the group; rocketmq.lag(group) and rocketmq.messages(topic) show what "
-        "there is, and receive(ReceiveQuery(group, topic, wait_ms=1_000)) ends without a message"
+        "it waits for a further message, and ends only after count_max messages; "
+        "rocketmq.lag(group) and rocketmq.messages(topic) show what there is, and "
+        "receive(ReceiveQuery(group, topic, wait_ms=1_000)) ends without a message"
     ),
     "answer_checks": (
-        "no transaction is checked; checks are of the producer group of the message, and "
-        "rocketmq.advance_clock(60) makes them due"
+        "it waits for a further check, and ends only after count_max decisions; checks are of the "
+        "producer group of the message, and rocketmq.advance_clock(60) makes them due"
     ),
 }
 """Methods of the client that wait for ever -> what ends the wait."""

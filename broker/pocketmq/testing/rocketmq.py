@@ -176,8 +176,12 @@ class RocketMQ:
 
         kind     normal, fifo, delay, transaction, priority, or mixed for all of them
         Errors   errors.TopicExists: it has another kind or queue count; ValueError: unknown kind,
-                 or less than 1 queue; TypeError: queues is no number
+                 or less than 1 queue; TypeError: an argument of another class
         """
+        from pocketmq.client.values import check_argument
+
+        check_argument("name", name, str)
+        check_argument("kind", kind, str)
         _check_number("queues", queues)
         if queues < 1:
             raise ValueError(f"queues is {queues}: a topic has at least 1 queue")
