@@ -229,7 +229,7 @@ async def test_as_many_groups_as_the_limit_says_and_no_more(groups: Groups) -> N
     await groups.table.ensure("a")
     await groups.table.create("b", GroupSettings())
     for make in (groups.table.ensure("c"), groups.table.create("c", GroupSettings())):
-        with pytest.raises(LimitReached, match=r"there are 2 of 2 groups; .*limits\.groups_max"):
+        with pytest.raises(LimitReached, match=r"there are 2 of 2 groups, .*limits\.groups_max"):
             await make
     await groups.table.ensure("a")
     await groups.table.create("b", GroupSettings())

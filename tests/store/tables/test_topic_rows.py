@@ -93,7 +93,7 @@ async def test_as_many_topics_as_the_limit_says_and_no_more(topics: Topics) -> N
     topics.table.count_max = 2
     await topics.table.create("a", queue_count=1)
     await topics.table.create("b", queue_count=1)
-    with pytest.raises(LimitReached, match=r"there are 2 of 2 topics; .*limits\.topics_max"):
+    with pytest.raises(LimitReached, match=r"there are 2 of 2 topics, .*limits\.topics_max"):
         await topics.table.create("c", queue_count=1)
     await topics.table.create("b", queue_count=1)
     await topics.table.ensure("%RETRY%readers", 1)
@@ -101,7 +101,7 @@ async def test_as_many_topics_as_the_limit_says_and_no_more(topics: Topics) -> N
 
 
 async def test_as_many_queues_as_the_limit_says_and_no_more(topics: Topics) -> None:
-    table, full = topics.table, r"there are 7 of 8 queues; .*limits\.queues_max"
+    table, full = topics.table, r"there are 7 of 8 queues, .*limits\.queues_max"
     table.queue_count_max = 8
     await table.create("a", queue_count=3)
     await table.update("a", write_queue_count=4)  # Read and write queues are the same ones.
