@@ -352,11 +352,12 @@ def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
         from pocketmq.testing import hanging
 
         hanging.NOTICE_S = 0.05
-        told, ended = Event(), Event()
+        armed, told, ended = Event(), Event(), Event()
         look = hanging.Notices._look
         MAIN = hanging.main_thread().ident
 
         def looking(notices, test):
+            armed.wait()  # The wait for the first message ends by itself.
             while not hanging.notice(test, hanging.sys._current_frames()[MAIN]):
                 ended.wait(0.01)
             look(notices, test)
@@ -374,6 +375,7 @@ def test_a_wait_without_an_end_is_told_while_it_lasts(run: Run) -> None:
                     act()
 
             Thread(target=work).start()
+            armed.set()
 
         def test_tail(rocketmq):
             rocketmq.create_topic("orders", queues=1)
