@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.app.dialling import ROOTS
 from pocketmq.client import Message
 from pocketmq.client.client_error import ClientError
 from pocketmq.files.disk import Disk
 from pocketmq.format.names import COMMIT_LOG_DIRECTORY
+from pocketmq.model.endpoint import ROOTS
 from pocketmq.model.errors import DiskFull
 from pocketmq.rpc.replication.following import reason_of
 from pocketmq.tools.restore import restore

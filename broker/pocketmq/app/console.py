@@ -26,7 +26,7 @@ from pocketmq.config.addresses import split_address
 from pocketmq.config.sections import Config
 from pocketmq.metrics.site import Site
 from pocketmq.metrics.tunnel import OtherProcess
-from pocketmq.model.endpoint import TLS_NAME
+from pocketmq.model.endpoint import ROOTS, TLS_NAME
 from pocketmq.native import PURE_VARIABLE
 
 PACKAGES: Final = ("jinja2", "starlette", "uvicorn")
@@ -36,7 +36,6 @@ STOP_S: Final = 2.0
 TOKEN: Final = "POCKETMQ_CONSOLE_TOKEN"
 """Environment variable with the secret of the tunnel."""
 ROOTS_FILE: Final = "roots.pem"
-ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 ARENAS: Final = "MALLOC_ARENA_MAX"
 """Environment variable that limits the number of malloc's heaps. With a heap for each thread, free
 memory of one thread would not serve the others."""

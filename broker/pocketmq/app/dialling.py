@@ -7,19 +7,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from pocketmq.config.relations import unreadable
 from pocketmq.config.sections import Config
 from pocketmq.format.signature import AUTHORIZATION_KEY, DATE_KEY, authorization_of, date_from_ms
-from pocketmq.model.endpoint import ROCKETMQ, TLS
+from pocketmq.model.endpoint import ROCKETMQ, ROOTS, TLS
 from pocketmq.model.errors import IllegalConfig
 from pocketmq.model.step import Clock
 from pocketmq.rpc.replication.following import READ_SIZE, Dial, Streams
 from pocketmq.services.replication.handshake import token_of
-
-ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
-"""Environment variable with the path of root certificates; gRPC's clients use the same variable."""
 
 
 def dial_of(leader: str, config: Config, clock: Clock) -> Dial:

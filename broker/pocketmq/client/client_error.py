@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pocketmq.model import errors
 from pocketmq.model.decimal import signed_number_of
+from pocketmq.model.endpoint import ROOTS
 from pocketmq.model.errors import BrokerError
 
 REFUSALS: Final = frozenset(
@@ -172,8 +173,6 @@ _UNREACHABLE: Final = (
     "start it with `pocketmq serve --store ./store`, or name another endpoint, HOST:PORT"
 )
 _GRPC_ADDRESS: Final = 'name the address of gRPC, which the broker prints at its start as "grpc"'
-ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
-"""Environment variable with the path of the certificates that gRPC trusts."""
 _ITS_FILE: Final = (
     "(the file of rpc.tls_cert, or STORE/pocketmq/tls/certificate.pem without that setting)"
 )

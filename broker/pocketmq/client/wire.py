@@ -18,11 +18,10 @@ import grpc
 from google.protobuf.message import Message
 
 from pocketmq.client.credentials import Pairs
-from pocketmq.model.endpoint import TLS, TLS_NAME
+from pocketmq.model.endpoint import ROOTS, TLS, TLS_NAME
 
 MESSAGE_SIZE_MAX: Final = 17 * 1024 * 1024
 """Limit of a gRPC message, above the largest message that a broker accepts."""
-ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
 OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_SIZE_MAX),
     ("grpc.max_send_message_length", MESSAGE_SIZE_MAX),

@@ -14,6 +14,8 @@ PORT_MAX: Final = 65_535
 TLS: Final = "tls://"
 TLS_NAME: Final = "POCKETMQ_CONSOLE_TLS_NAME"
 """Environment variable of a broker's own console with a name of the broker's certificate."""
+ROOTS: Final = "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"
+"""Environment variable with the path of trusted certificates, in gRPC and in PocketMQ."""
 ROCKETMQ: Final = "rocketmq://"
 
 _HOST = re.compile(r"[^\s/@\[\]]+")

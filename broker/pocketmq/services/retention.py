@@ -41,7 +41,7 @@ MODE_OFF: Final = "off"
 
 DROPS: Final = "drops"
 TOPICS: Final = "topics"
-NOTHING_HELD: Final = ArchivedUpto(OFFSET_MAX, "", 0)
+NO_ARCHIVE: Final = ArchivedUpto(OFFSET_MAX, "", 0)
 """In place of an archive, if no file is kept for one."""
 
 logger = logging.getLogger(__name__)
@@ -468,7 +468,7 @@ class Retention:
     def _archive_mark(self) -> Generator[Next, None, ArchivedUpto]:
         """Returns the archive for which files are kept from its offset on."""
         if self._archived is None or not self._settings.archive_hold:
-            return NOTHING_HELD
+            return NO_ARCHIVE
         try:
             found: ArchivedUpto = yield from until_done(Job(self._archived()))
         except (BrokerError, OSError) as error:
@@ -523,7 +523,7 @@ class Retention:
                 until_ms = self._clock.until_ms(self._now)
                 self._hold_for(RetentionHolder(CLOCK, "", "", oldest.base, until_ms), TIME)
                 return ""
-        archive = (yield from self._archive_mark()) if reason else NOTHING_HELD
+        archive = (yield from self._archive_mark()) if reason else NO_ARCHIVE
         mark = archive.upto
         is_unarchived = oldest.base + oldest.size_bytes > mark
         is_kept = is_unarchived and reason != DISK
